@@ -26,8 +26,10 @@ from segpaste.augmentation.sources.strategies import (
 from segpaste.augmentation.tables import ClassTables
 from segpaste.augmentation.warned import ModuleWarnings
 from segpaste.engine import Classes, Drawn, Engine, Scene, Survey, derived, engine_for
+from segpaste.engine.dispatch import stepping
 from segpaste.engine.planes import write_back
-from segpaste.engine.steps import Pasted, SteppingEngine, stepping
+from segpaste.engine.select import SteppingEngine
+from segpaste.engine.steps import Pasted
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import not_none
 

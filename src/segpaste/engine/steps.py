@@ -7,12 +7,9 @@ batches takes longer than the arithmetic. A source that looks at the survey, or 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
 
-from torch import Tensor
-
-from segpaste.engine.schema import DrawRules, DrawTables, Outcome, Pick, Placement, PlacementCounts, Scene, Sources
-from segpaste.engine.select import Engine
+from segpaste.engine.schema import Outcome, Placement, PlacementCounts
 from segpaste.types import PaddedBatchedDenseSample
 
 Records = tuple[Placement, PlacementCounts, Outcome]
@@ -32,27 +29,3 @@ class Pasted(NamedTuple):
     def of(cls, placement: Placement, counts: PlacementCounts, outcome: Outcome) -> Pasted:
         """Return the result that the three functions give."""
         return cls(outcome.batch, None, lambda: (placement, counts, outcome))
-
-
-class SteppingEngine(Protocol):
-    """Interface of a backend that runs a step in one call."""
-
-    def step(
-        self,
-        scene: Scene,
-        sources: Sources | None,
-        tables: DrawTables,
-        rules: DrawRules,
-        pick: Pick,
-        regions: Tensor | None,
-        *,
-        whole_only: bool,
-        with_layer: bool,
-        in_place: bool,
-    ) -> Pasted:
-        """See `segpaste.engine.native.steps.step`."""
-
-
-def stepping(engine: Engine) -> SteppingEngine | None:
-    """Return a backend if it runs steps in one call, else None; the operators of compiled code do not."""
-    return cast(SteppingEngine, engine) if hasattr(engine, "step") else None

@@ -6,10 +6,11 @@ packed once for a shape and a config; each step fills in the addresses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import count, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,9 +19,9 @@ from segpaste.engine.native import jobs, library
 from segpaste.engine.native.binding import PICKS
 from segpaste.engine.native.composing import CPU, Kind, Surfaces, check, composed_numbers, composed_sizes
 from segpaste.engine.native.jobs import Blank, Form
-from segpaste.engine.native.layout import Layout
 from segpaste.engine.native.library import addresses, load, workspaces
 from segpaste.engine.planes import can_be_written, write_back
+from segpaste.engine.record_fields import fields_of
 from segpaste.engine.schema import (
     DrawRules,
     DrawTables,
@@ -35,6 +36,8 @@ from segpaste.engine.schema import (
 )
 from segpaste.engine.steps import Pasted, Records
 from segpaste.types.check import not_none
+
+T = TypeVar("T")
 
 _RECORDS = Survey, Placement, PlacementCounts, Outcome
 _NO_SOURCES, _NO_CAMERAS = (None,) * len(Sources._fields), (None,) * len(jobs.Cameras._fields)
@@ -192,3 +195,54 @@ def _packed(
     )
     form = Form(jobs.STEP.words(sizes=sizes, survey=survey, draw=draw, compose=compose))
     return _Packed(form, layout, tuple(structs))
+
+
+_WORD = 8
+
+
+class _Place(NamedTuple):
+    """Place of one field: its first word, and the shape and dtype of the tensor there."""
+
+    name: str
+    first: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class Layout:
+    """Places of the tensors of some records, for given sizes.
+
+    Args:
+        sizes: values of the symbols in the shapes; fields with another symbol have no place.
+        records: classes of the records.
+
+    Attributes:
+        num_words: int64 words of the block.
+        offsets: where each native field of each record begins in the block, bytes; None without a place.
+    """
+
+    def __init__(self, sizes: Mapping[str, int], *records: type) -> None:
+        self.num_words = 0
+        self.offsets: list[int | None] = []
+        self._places: dict[Any, list[_Place]] = {record: [] for record in records}
+        for record in records:
+            for field in (field for field in fields_of(record) if "native" in field.backends):
+                shape = tuple(sizes.get(size, -1) if isinstance(size, str) else size for size in field.shape)
+                has_place = field.dtype is not None and min(shape) >= 0
+                self.offsets.append(self.num_words * _WORD if has_place else None)
+                if has_place and field.dtype is not None:
+                    self._places[record].append(_Place(field.name, self.num_words, shape, field.dtype))
+                    self.num_words += -(-math.prod(shape) * field.dtype.itemsize // _WORD)
+
+    def record(self, record: Callable[..., T], block: Tensor, **others: Any) -> T:
+        """Return a record whose tensors are views of the block.
+
+        Args:
+            record: its class.
+            block: [num_words] int64.
+            others: fields without a place.
+        """
+        views = {}
+        for name, first, shape, dtype in self._places[record]:
+            views[name] = block[first:].view(dtype)[: math.prod(shape)].view(shape)
+        return record(**views, **others)
