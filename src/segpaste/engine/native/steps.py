@@ -128,6 +128,30 @@ class _Packed(NamedTuple):
         return values
 
 
+class _Blanks:
+    """Blanks of a step, in the order in which `step` lists their values."""
+
+    def __init__(self, kind: Kind) -> None:
+        blanks = map(Blank, count())
+
+        def take(num: int) -> list[int]:
+            return [*islice(blanks, num)]
+
+        _, self.layer, self.seeds, self.regions = take(4)
+        self.classes, self.tables, self.offered, self.cameras = take(3), take(5), take(5), take(2)
+        self.sizes = dict(zip((*_OF_TABLES, *_OF_REGIONS), take(9), strict=True))
+        self.found, self.placed, self.counts, self.outcome, self.shared = take(5), take(7), take(6), take(6), take(2)
+        new_rows = take(jobs.ROWS_WORDS if kind.in_place else 0)
+        given = {"target": take(jobs.PLANES_WORDS), "target_rows": take(jobs.ROWS_WORDS)}
+        for name, is_other in (("source", not kind.is_own), ("out", not kind.in_place)):
+            if is_other:
+                given |= {name: take(jobs.PLANES_WORDS), f"{name}_rows": take(jobs.ROWS_WORDS)}
+        self.names = tuple(given)
+        self.target, self.rows = given["target"], given["target_rows"]
+        same = {"source": self.target, "source_rows": [*self.rows[:2], 0, 0], "out": self.target, "out_rows": new_rows}
+        self.structs = {**same, **given}
+
+
 @lru_cache(maxsize=64)
 def _packed(
     shapes: tuple[torch.Size, torch.Size, torch.Size, torch.Size],
@@ -139,62 +163,51 @@ def _packed(
     whole_only: bool,
     has_sources: bool,
 ) -> _Packed:
-    """Pack the words of a step; the values come in the order in which `step` lists them."""
-    sizes, blanks = composed_sizes(*shapes, rules.num_layers, with_layer), map(Blank, count())
-
-    def take(num: int) -> list[int]:
-        return [*islice(blanks, num)]
-
-    _, layer, seeds, regions = take(4)
-    is_thing, *classes = take(3)
-    tables, offered, cameras = take(5), take(5), take(2)
-    sizes |= dict(zip((*_OF_TABLES, *_OF_REGIONS), take(9), strict=True))
-    sizes["K_t"] = sizes["K"]
+    """Pack the words of a step."""
+    sizes, blanks = composed_sizes(*shapes, rules.num_layers, with_layer), _Blanks(kind)
     placed_sizes = {name: sizes[name] for name in ("B", "L", "K", "K_s")}
     layout = Layout(placed_sizes, *_RECORDS, jobs.Shared, *[jobs.NewRows] * kind.in_place)
-    found, placed, counts, outcome, (readers, is_taken) = take(5), take(7), take(6), take(6), take(2)
-    new_rows = take(jobs.ROWS_WORDS if kind.in_place else 0)
-    structs = {"target": take(jobs.PLANES_WORDS), "target_rows": take(jobs.ROWS_WORDS)}
-    for name, is_other in (("source", not kind.is_own), ("out", not kind.in_place)):
-        if is_other:
-            structs |= {name: take(jobs.PLANES_WORDS), f"{name}_rows": take(jobs.ROWS_WORDS)}
-    target, rows, (eligible, occupied, num_free, extent, _) = structs["target"], structs["target_rows"], found
-    same = {"source": target, "source_rows": [*rows[:2], 0, 0], "out": target, "out_rows": new_rows}
+    sizes |= {**blanks.sizes, "K_t": sizes["K"]}
     survey = jobs.SURVEY.words(
         sizes=sizes,
         ignore_index=0,
         whole_only=whole_only,
-        found=found,
-        classes=[is_thing, 0],
-        rows=rows,
-        padding=target[-jobs.PLANE_WORDS :],
+        found=blanks.found,
+        classes=[blanks.classes[0], 0],
+        rows=blanks.rows,
+        padding=blanks.target[-jobs.PLANE_WORDS :],
         semantic=jobs.plane_words([None]),
     )
-    draw = jobs.DRAW.words(
-        sizes=sizes,
-        pick=pick,
-        targets=[seeds, occupied, num_free, extent, regions],
-        sources=offered if has_sources else [eligible, occupied, rows[1], extent, 0],
-        tables=tables,
-        rules=rules,
-        placement=placed,
-        counts=counts,
-    )
+    draw = _draw_words(sizes, blanks, rules, pick, has_sources)
     compose = jobs.COMPOSE.words(
         **composed_numbers(kind),
         sizes=sizes,
-        readers=readers,
-        is_taken=is_taken,
-        placement=[placed[0], *placed[2:]],  # all but ``layer_valid``
+        readers=blanks.shared[0],
+        is_taken=blanks.shared[1],
+        placement=[blanks.placed[0], *blanks.placed[2:]],  # all but ``layer_valid``
         rules=paste_rules,
-        classes=[is_thing, *classes],
+        classes=blanks.classes,
         mixture=None,
-        cameras=cameras,
-        outcome=[*outcome[:-1], layer],
-        **{**same, **structs},
+        cameras=blanks.cameras,
+        outcome=[*blanks.outcome[:-1], blanks.layer],
+        **blanks.structs,
     )
-    form = Form(jobs.STEP.words(sizes=sizes, survey=survey, draw=draw, compose=compose))
-    return _Packed(form, layout, tuple(structs))
+    return _Packed(Form(jobs.STEP.words(sizes=sizes, survey=survey, draw=draw, compose=compose)), layout, blanks.names)
+
+
+def _draw_words(sizes: dict[str, int], blanks: _Blanks, rules: DrawRules, pick: int, has_sources: bool) -> list[int]:
+    eligible, occupied, num_free, extent, _ = blanks.found
+    own = [eligible, occupied, blanks.rows[1], extent, 0]
+    return jobs.DRAW.words(
+        sizes=sizes,
+        pick=pick,
+        targets=[blanks.seeds, occupied, num_free, extent, blanks.regions],
+        sources=blanks.offered if has_sources else own,
+        tables=blanks.tables,
+        rules=rules,
+        placement=blanks.placed,
+        counts=blanks.counts,
+    )
 
 
 _WORD = 8
