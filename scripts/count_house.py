@@ -39,7 +39,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 78,
+    "files with one importer, in their own folder": 79,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -47,13 +47,13 @@ CEILINGS: dict[str, int] = {
     "walks through COCO's tables": 0,
     "readers of boxes only": 1,
     "functions that round outwards": 2,
-    "shared lines of augmentation": 5_400,
+    "shared lines of augmentation": 5_500,
     "shared lines of augmenting": 4_700,
     "shared lines of bank": 5_700,
     "shared lines of cli": 3_000,
     "shared lines of datasets": 21_200,
     "shared lines of encoder": 3_300,
-    "shared lines of engine": 10_100,
+    "shared lines of engine": 10_600,
     "shared lines of epochs": 1_200,
     "shared lines of experimental": 400,
     "shared lines of integrations": 300,

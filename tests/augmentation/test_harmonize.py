@@ -58,7 +58,7 @@ class TestOnlyTheImageChanges:
         def refuse(*_: Any) -> None:
             raise AssertionError("harmonised")
 
-        monkeypatch.setattr("segpaste.augmentation.batch_copy_paste.Harmonizer.__call__", refuse)
+        monkeypatch.setattr("segpaste.augmentation.stages.Harmonizer.__call__", refuse)
         batch = framed_batch()
         assert_same(
             paste(batch, make_config(prob=0.0))[0], paste(batch, BatchCopyPasteConfig(**without(make_config())))[0]

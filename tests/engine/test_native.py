@@ -26,7 +26,7 @@ import torch
 from fresh_process import fresh_output
 from samples import EVERY_IMAGE, assert_same, make_batch
 from segpaste import BatchCopyPaste, seeding
-from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
+from segpaste.augmentation import BatchCopyPasteConfig, IntraBatchSource, PlacementConfig
 from segpaste.engine import use_backend
 from segpaste.engine.native import build, jobs, library
 
@@ -194,13 +194,18 @@ class TestLoading:
             return call(name, words, *arguments)
 
         monkeypatch.setattr(jobs, "call", measured)
+
+        class OneByOne(IntraBatchSource):
+            """A source of a user, whose result the module looks at."""
+
         with use_backend("native"):
-            BatchCopyPaste(EVERY_IMAGE)(make_batch(2, size=(9, 11), max_instances=5))
+            BatchCopyPaste(EVERY_IMAGE, OneByOne())(make_batch(2, size=(9, 11), max_instances=5))
             BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True))(
                 make_batch(2, size=(9, 11), max_instances=5)
             )
-        survey, draw, compose, rows, mixture = (ctypes.c_int64 * 5).in_dll(library.load(), "segpaste_sizes")
+        survey, draw, compose, rows, mixture, step = (ctypes.c_int64 * 6).in_dll(library.load(), "segpaste_sizes")
         assert found == [survey, draw, compose, survey, rows, mixture, compose]
+        assert step == survey + draw + compose
 
 
 class TestWorkspaces:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from itertools import pairwise
 from os import PathLike
 from typing import Any
 
@@ -258,6 +259,9 @@ def check_region(region: object, target: PaddedBatchedDenseSample, *, takes_regi
         )
 
 
+_NAMES = tuple(field.batched_name for field in FIELDS)
+
+
 def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> None:
     """Check that no field requires grad while grad is enabled, since a paste is not differentiable.
 
@@ -265,8 +269,7 @@ def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> N
     """
     if not torch.is_grad_enabled():
         return
-    names = [field.batched_name for field in FIELDS] if isinstance(batch, PaddedBatchedDenseSample) else [*SHAPES]
-    for name in names:
+    for name in _NAMES if isinstance(batch, PaddedBatchedDenseSample) else SHAPES:
         value: Tensor | None = getattr(batch, name)
         if value is not None and value.requires_grad:
             raise RuntimeError(
@@ -299,15 +302,15 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
         )
     written = changed_fields(batch)
     for name, tensor in written.items():
-        if not _has_own_places(tensor):
+        if not (tensor.is_contiguous() or _has_own_places(tensor)):
             raise ValueError(
                 "BatchCopyPaste: expected no expanded tensors, whose values share memory, because inplace=True, got "
                 f"{name}; call .contiguous() on it, or leave inplace out"
             )
     if is_traced():
         return
-    for name, tensor in written.items():
-        if tensor.is_inference() and not torch.is_inference_mode_enabled():
+    for name, tensor in written.items() if not torch.is_inference_mode_enabled() else ():
+        if tensor.is_inference():
             raise RuntimeError(
                 f"BatchCopyPaste: expected no inference tensor outside of inference mode because inplace=True, got "
                 f"{name}; clone it, or leave inplace out"
@@ -315,23 +318,31 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
     _check_apart(batch, written)
 
 
+_READ = "padding_mask", "camera_intrinsics", "sample_seeds"
+"""Fields that a paste reads only."""
+
+
 def _check_apart(batch: PaddedBatchedDenseSample, written: dict[str, Tensor]) -> None:
     """Check that no written field shares memory with another field; fields with interleaved values count as sharing."""
-    read = ((name, getattr(batch, name)) for name in ("padding_mask", "camera_intrinsics", "sample_seeds"))
-    spans = [(*memory_span(t), name) for name, t in [*written.items(), *read] if t is not None and t.numel()]
+    given = {**written, **{name: getattr(batch, name) for name in _READ}}
+    places = sorted([memory_span(t) for t in given.values() if t is not None])
+    if all(before[1] <= after[0] for before, after in pairwise(places)):  # the usual case
+        return
+    spans = [(*memory_span(t), name) for name, t in given.items() if t is not None and t.numel()]
     last_end, last = 0, ""
     for start, end, name in sorted(spans):
-        if start < last_end and not {name, last}.isdisjoint(written):
+        if start < last_end and (name in written or last in written):
             raise ValueError(
                 f"BatchCopyPaste: expected fields that share no memory because inplace=True, got {name} in the memory "
                 f"of {last}; clone one of them, or leave inplace out"
             )
-        last_end, last = max((last_end, last), (end, name))
+        if end > last_end:
+            last_end, last = end, name
 
 
 def _has_own_places(tensor: Tensor) -> bool:
     """Return whether no two values share a place in memory."""
-    if tensor.is_contiguous() or tensor.numel() == 0:
+    if tensor.numel() == 0:
         return True
     reach = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):

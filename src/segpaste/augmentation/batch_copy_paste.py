@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, cast, overload
+from typing import Literal, overload
 
 import torch
 from torch import Tensor
@@ -11,44 +11,19 @@ from torch import Tensor
 from segpaste._reprs import changed_keys
 from segpaste.augmentation import arguments, prepare
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
-from segpaste.augmentation.harmonize import Harmonizer
 from segpaste.augmentation.loading import AugmentedLoader
-from segpaste.augmentation.masks import Spared, spared
-from segpaste.augmentation.modes import SwitchedModule
 from segpaste.augmentation.report import PasteReport, report_of, unchanged_report
-from segpaste.augmentation.rules import (
-    ModuleRules,
-    RegionSets,
-    fixed_rules,
-    paste_rules,
-    pastes_per_image,
-    region_classes,
-)
-from segpaste.augmentation.schedule import Schedule, without_images
-from segpaste.augmentation.sources import source_check
-from segpaste.augmentation.sources.bank_source import BankSource
+from segpaste.augmentation.rules import pastes_per_image
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, CropPool, Report, SeededCrops, SourcePool
-from segpaste.augmentation.sources.strategies import IntraBatchSource, PlacementRequest, RowStrategy, SourceStrategy
-from segpaste.augmentation.tables import ClassTables
-from segpaste.augmentation.warned import ModuleWarnings
-from segpaste.engine import (
-    Classes,
-    Drawn,
-    Engine,
-    Outcome,
-    Placement,
-    Scene,
-    Survey,
-    derived,
-    engine_for,
-)
+from segpaste.augmentation.sources.strategies import IntraBatchSource, SourceStrategy
+from segpaste.augmentation.stages import StagedModule
 from segpaste.engine.planes import write_back
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import not_none
 from segpaste.types.tracing import is_traced
 
 
-class BatchCopyPaste(SwitchedModule):
+class BatchCopyPaste(StagedModule):
     """Copy-paste augmentation of a padded batch, for every modality that it carries.
 
     A paste works like a frame in a deferred renderer: computations on small tensors decide what is pasted where, one
@@ -99,37 +74,20 @@ class BatchCopyPaste(SwitchedModule):
         inplace: bool = False,
         always: bool = False,
     ) -> None:
-        super().__init__()
-        self.config = arguments.checked_config(config, source_pool)
-        arguments.check_sources(source, source_pool, self.config)
+        config = arguments.checked_config(config, source_pool)
+        arguments.check_sources(source, source_pool, config)
         arguments.check_balance("BatchCopyPaste", balance, source_pool)
         arguments.check_flag("inplace", inplace)
         arguments.check_flag("always", always)
-        self.inplace, self.always = inplace, always
-        is_bank = self.config.source.kind == "bank"
-        if source is None:
-            kind = self.config.source.kind
-            source = BankSource(self.config.source) if kind == "bank" else IntraBatchSource(kind)
-        self.source = source
+        super().__init__(config, source, inplace=inplace)
+        self.always = always
         self.crops: SeededCrops | None = None
         if source_pool is not None:
-            whole_only = self.config.source.whole_only
-            self.crops = SeededCrops(source_pool, self.config.num_layers, balance, whole_only=whole_only)
-        self.read_modalities, self.write_modalities = prepare.modalities_of(self.config)
-        self.schedule = Schedule(self.config.placement, chooses_objects=not self.config.emit_classmix)
-        self._placement = self.config.placement
-        if is_bank:  # each crop is a layer of its own
-            drawn = {"layers": self.config.num_layers, "grouping": "instance"}
-            self._placement = self._placement.model_copy(update=drawn)
-        fixed = fixed_rules(self._placement, whole_only=self.config.source.whole_only)
-        self._rules = ModuleRules(fixed, paste_rules(self.config))
-        self._harmonizer = Harmonizer(self.config.harmonize)
-        self._regions = RegionSets(region_classes(self._placement))
-        self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
-        self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
+            whole_only = config.source.whole_only
+            self.crops = SeededCrops(source_pool, config.num_layers, balance, whole_only=whole_only)
+        self.read_modalities, self.write_modalities = prepare.modalities_of(config)
         self._is_new = True
-        self.warnings = ModuleWarnings(self.config)
-        if self.config.emit_panoptic and self.config.panoptic is None:
+        if config.emit_panoptic and config.panoptic is None:
             raise ValueError(
                 "BatchCopyPaste: expected config.panoptic because emit_panoptic=True, got None; "
                 "give PanopticConfig(taxonomy=...), it is never inferred from data"
@@ -198,14 +156,10 @@ class BatchCopyPaste(SwitchedModule):
         if not self.is_on or not prepare.can_be_pasted(batch, self.config):
             return self._unchanged(batch, target, return_report)
         staged = self._crops_for(batch) if staged is None else staged
-        engine = engine_for(batch.device)
-        found, kept = self._surveyed(engine, batch, target)
-        scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
-        scene = prepare.with_given_boxes(scene, target, self.config, in_place=self.inplace)
-        outcome = self._composed(engine, scene, placement, kept, with_layer=return_report)
-        self.warnings.of_nothing_pasted(placement, counts, outcome)
-        out = prepare.emitted(outcome.batch, target, self.config)
-        return (out, report_of(placement, counts, outcome)) if return_report else out
+        pasted = self._pasted(batch, target, staged, region, with_layer=return_report)
+        self.warnings.of_nothing_pasted(pasted)
+        out = prepare.emitted(pasted.batch, target, self.config)
+        return (out, report_of(*pasted.records())) if return_report else out
 
     @classmethod
     def from_dataloader(
@@ -269,13 +223,6 @@ class BatchCopyPaste(SwitchedModule):
     def _takes_crops(self) -> bool:
         return not self.config.emit_classmix and not isinstance(self.source, IntraBatchSource)
 
-    @property
-    def _tables(self) -> Classes:
-        return Classes() if self.classes is None else self.classes.tables
-
-    def _tables_on(self, device: torch.device) -> Classes:
-        return Classes() if self.classes is None else self.classes.tables_on(device)
-
     def _check(self, target: object, generator: object, staged: object, region: object, return_report: object) -> None:
         """Check the arguments of a forward pass."""
         takes_crops, writes = self._takes_crops, self.is_on or self.inplace
@@ -312,81 +259,6 @@ class BatchCopyPaste(SwitchedModule):
             self.warnings.of_mode()
         reason = "no_source" if self.is_on else "eval_mode"
         return (out, unchanged_report(batch, self.config.num_layers, reason)) if return_report else out
-
-    def _surveyed(
-        self, engine: Engine, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample
-    ) -> tuple[Survey, Spared | None]:
-        """Find the instances that may be pasted (with ClassMix, the classes), and the images that take no paste."""
-        if self.config.emit_classmix:
-            return engine.survey(batch, self._tables_on(batch.device), self.config.ignore_index), None
-        found = engine.survey(batch, self._tables_on(batch.device), whole_only=self._needs_whole)
-        kept = spared(target, batch, self.config, copied=self.inplace)
-        return (found if kept is None else kept.without_room(found)), kept
-
-    def _sampled(
-        self,
-        engine: Engine,
-        batch: PaddedBatchedDenseSample,
-        found: Survey,
-        staged: StagedCrops | None,
-        region: Tensor | None = None,
-    ) -> tuple[Scene, Drawn]:
-        """Ask the source for objects and their placement, and return the scene and the placement."""
-        where = found.extent, found.occupied, found.num_free, batch.canvas_size
-        request = PlacementRequest(
-            not_none(batch.sample_seeds),
-            *where,
-            self._placement,
-            self.schedule,
-            self.classes,
-            staged,
-            self._rules.draw(batch.device),
-            prepare.regions_of(batch, region, self._regions.on(batch.device)),
-        )
-        self.warnings.of_fading(self.schedule)
-        if self.config.emit_classmix:
-            return self._mixed(engine, batch, found, request)
-        self.warnings.of_few_scales(self._placement, batch.canvas_size if staged is None else staged.crop_size)
-        self.warnings.of_sizes(staged, batch)
-        sampled = self.source.sample(batch, found.eligible, request)
-        source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
-        prepare.check_source(batch, source, self.config)
-        arguments.check_no_grad("source", source)
-        scene = Scene(batch, source, self._tables_on(batch.device), self._rules.paste(batch.device))
-        return scene, self._chosen((placement, counts), batch)
-
-    def _mixed(
-        self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, request: PlacementRequest
-    ) -> tuple[Scene, Drawn]:
-        """Draw classes of the rows that the source names, and return the scene and the placement."""
-        strategy = cast(RowStrategy, self.source)
-        rows = strategy.rows(batch, not_none(found.has_present), request)
-        rows = source_check.checked_rows(strategy, rows, batch, request.config.layers)
-        placement, counts, mixture = engine.draw_classes(batch, found, rows, request.tables)
-        scene = Scene(batch, batch, self._tables_on(batch.device), self._rules.paste(batch.device), mixture)
-        return scene, self._chosen((placement, counts), batch)
-
-    def _chosen(self, drawn: Drawn, batch: PaddedBatchedDenseSample) -> Drawn:
-        """Return the draws without those of images beyond ``fixed_share``."""
-        return without_images(drawn, self.schedule.beyond_share(not_none(batch.sample_seeds)))
-
-    def _composed(
-        self, engine: Engine, scene: Scene, placement: Placement, kept: Spared | None, *, with_layer: bool
-    ) -> Outcome:
-        """Compose the paste, and harmonise it if the config asks for it."""
-        target, harmonizes = scene.target, self._harmonizer.is_active
-        assert target.sample_seeds is not None
-        before = target.images.clone() if self.inplace and harmonizes else target.images
-        with_layer = with_layer or harmonizes or derived.needs_layer(scene)
-        outcome = engine.compose(scene, placement, with_layer=with_layer, in_place=self.inplace)
-        outcome = derived.with_derived(scene, placement, outcome, self.inplace)
-        outcome = outcome if kept is None else kept.restored(outcome, in_place=self.inplace)
-        if not harmonizes:
-            return outcome
-        seen, pasted = outcome.visible_layer >= 0, outcome.batch
-        images = self._harmonizer(pasted.images, before, seen, target.sample_seeds, target.padding_mask)
-        fitted = pasted.derived(images=images)
-        return outcome._replace(batch=write_back(target, fitted) if self.inplace else fitted)
 
     def extra_repr(self) -> str:
         """Return the keys of the config that are not the defaults."""

@@ -50,8 +50,8 @@ def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteCon
             f"BatchCopyPaste: expected semantic_maps in the batch because {why}, got a batch with "
             f"{sorted(m.value for m in target.modalities)}"
         )
-    num_slots = max(target.max_instances, config.max_instances or 0)
-    if config.panoptic is not None and Modality.PANOPTIC in target.modalities:
+    if config.panoptic is not None and target.panoptic_maps is not None:
+        num_slots = max(target.max_instances, config.max_instances or 0)
         limit = config.panoptic.taxonomy.max_instances_per_image
         if num_slots > limit:
             raise ValueError(
@@ -90,13 +90,14 @@ def prepared(
     """Check a batch, remove its closed modalities, and add output slots, seeds and, if possible, instance masks."""
     check_modalities(target, config)
     batch = seeded(without_closed_gates(target, config), generator)
-    num_slots = checked_slots(batch, config.max_instances)
-    canvas_size = padded_size(batch, config.placement.pad_to_multiple or 1)
-    batch = with_masks(engine_for(batch.device).extend(batch, canvas_size, num_slots), config)
-    batch = with_masks_for_crops(batch, config)
-    if config.emit_classmix and batch.instance_masks is None:
-        batch = with_empty_masks(batch)
-    return batch
+    multiple = config.placement.pad_to_multiple
+    if multiple is not None or config.max_instances is not None:
+        num_slots = checked_slots(batch, config.max_instances)
+        batch = engine_for(batch.device).extend(batch, padded_size(batch, multiple or 1), num_slots)
+    if batch.instance_masks is not None:
+        return batch
+    batch = with_masks_for_crops(with_masks(batch, config), config)
+    return with_empty_masks(batch) if config.emit_classmix and batch.instance_masks is None else batch
 
 
 def with_masks(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
@@ -157,6 +158,8 @@ def regions_of(
         region: [B, H, W] or [B, 1, H, W] bool, on the canvas before padding; None for all pixels.
         class_sets: semantic classes of each region.
     """
+    if region is None and not class_sets:
+        return None
     if region is not None:
         height, width = batch.canvas_size
         region = region.reshape(region.shape[0], *region.shape[-2:])

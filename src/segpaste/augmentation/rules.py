@@ -177,9 +177,14 @@ def canvas_grid(config: PlacementConfig, canvas_size: tuple[int, int]) -> tuple[
     return first, last, edge
 
 
+def may_have_few_scales(config: PlacementConfig) -> bool:
+    """Return whether the canvas decides the scales, see `few_scales_warning`."""
+    return config.patch_aligned_paste and config.align == "canvas"
+
+
 def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) -> str | None:
     """Return a warning if the canvas leaves fewer than `FEW_SCALES` scales in a range of several, else None."""
-    if not config.patch_aligned_paste or config.align != "canvas":
+    if not may_have_few_scales(config):
         return None
     first, last, edge = canvas_grid(config, canvas_size)
     low, high = scale_limits(config)

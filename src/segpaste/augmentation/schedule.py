@@ -80,7 +80,9 @@ class Schedule(TableModule):
 
     def tables_on(self, device: torch.device) -> DrawTables:
         """Return `tables` on a device; of a module that is elsewhere, copies that follow it."""
-        return DrawTables(*self._copies.of(self.tables, device))
+        own = self.tables
+        found = self._copies.of(own, device)
+        return own if found is own else DrawTables(*found)
 
     def tables_for(self, seeds: Tensor) -> DrawTables:
         """Return the parameters for a batch of these seeds, [B] int64, on its device.

@@ -58,7 +58,7 @@ def holds_numbers(device: torch.device) -> bool:
     So on the CPU it gets a tensor. On other devices it gets the numbers: operators are recorded with them in CUDA
     graphs.
     """
-    return device.type == "cpu" and torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+    return torch.compiler.is_compiling() and device.type == "cpu" and not torch.compiler.is_exporting()
 
 
 class TableModule(nn.Module):

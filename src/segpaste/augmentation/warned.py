@@ -18,7 +18,7 @@ from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.report import nothing_pasted_warning, nothing_there_warning, report_of
 from segpaste.augmentation.schedule import Schedule
-from segpaste.engine import Outcome, Placement, PlacementCounts
+from segpaste.engine.steps import Pasted
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.tracing import is_traced
 
@@ -54,8 +54,9 @@ class ModuleWarnings:
     def __init__(self, config: BatchCopyPasteConfig, *, of_nothing: bool = True) -> None:
         self.config = config
         self._may_tell_of_nothing = of_nothing
-        self._may_tell_of_scales = self._may_tell_of_mode = True
-        self._may_tell_of_fading, self._has_run = config.placement.fade_last > 0, False
+        self._may_tell_of_mode, self._has_run = True, False
+        self._may_tell_of_scales = rules.may_have_few_scales(config.placement) and not config.emit_classmix
+        self._may_tell_of_fading = config.placement.fade_last > 0
         self._sizes = PasteSizes(config)
 
     def of_mode(self) -> None:
@@ -64,14 +65,41 @@ class ModuleWarnings:
             self._may_tell_of_mode = False
             warnings.warn(EVAL_MODE, stacklevel=_FROM_FORWARD + 1)
 
-    def of_fading(self, schedule: Schedule) -> None:
-        """Warn in the second call if nothing has told the schedule the progress of training."""
-        if is_traced() or not self._may_tell_of_fading:
+    def of_inputs(
+        self,
+        schedule: Schedule,
+        placement: PlacementConfig,
+        staged: StagedCrops | None,
+        batch: PaddedBatchedDenseSample,
+    ) -> None:
+        """Warn of the schedule, and of the sizes of a batch and its crops.
+
+        Args:
+            schedule: warn in the second call if nothing has told it the progress of training.
+            placement: warn if patches leave only few scales to a paste.
+            staged: warn if these crops are much larger or smaller than the objects of the batches; on the CPU only.
+            batch: the prepared batch.
+        """
+        if is_traced() or not (self._may_tell_of_fading or self._may_tell_of_scales or staged is not None):
             return
-        if self._has_run and not schedule.is_followed:
-            message = FADES_NEVER.format(self.config.placement.fade_last)
-            warnings.warn(message, stacklevel=_FROM_FORWARD + 1)
+        messages = list[str | None]()
+        if self._may_tell_of_fading:
+            messages.append(self._of_fading(schedule))
+        if self._may_tell_of_scales:
+            size = batch.canvas_size if staged is None else staged.crop_size
+            messages.append(rules.few_scales_warning(placement, size))
+            self._may_tell_of_scales = messages[-1] is None
+        if staged is not None and not self._sizes.is_done:
+            messages.append(self._sizes.message(staged, batch))
+        for message in messages:
+            if message is not None:
+                warnings.warn(message, stacklevel=_FROM_FORWARD + 1)
+
+    def _of_fading(self, schedule: Schedule) -> str | None:
+        message = FADES_NEVER.format(self.config.placement.fade_last)
+        is_due = self._has_run and not schedule.is_followed
         self._may_tell_of_fading, self._has_run = not self._has_run, True
+        return message if is_due else None
 
     def of_nothing_there(self, num_images: int) -> None:
         """Warn that a batch has nothing to paste."""
@@ -82,29 +110,16 @@ class ModuleWarnings:
             self._may_tell_of_nothing = False
             warnings.warn(message, stacklevel=_FROM_FORWARD + 1)
 
-    def of_nothing_pasted(self, placement: Placement, counts: PlacementCounts, outcome: Outcome) -> None:
+    def of_nothing_pasted(self, pasted: Pasted) -> None:
         """Warn if nothing could be pasted into a batch."""
-        if self._may_look(outcome.carried.device) and not bool(outcome.carried.any()):
+        if pasted.num_carried or not self._may_look(pasted.batch.device):
+            return
+        placement, counts, outcome = pasted.records()
+        if not bool(outcome.carried.any()):
             message = nothing_pasted_warning(report_of(placement, counts, outcome), self.config)
             if message is not None:
                 self._may_tell_of_nothing = False
                 warnings.warn(message, stacklevel=_FROM_FORWARD)
-
-    def of_few_scales(self, config: PlacementConfig, canvas_size: tuple[int, int]) -> None:
-        """Warn if patches leave only few scales to a paste."""
-        if is_traced() or not self._may_tell_of_scales:
-            return
-        message = rules.few_scales_warning(config, canvas_size)
-        if message is not None:
-            self._may_tell_of_scales = False
-            warnings.warn(message, stacklevel=_FROM_FORWARD + 1)
-
-    def of_sizes(self, staged: StagedCrops | None, batch: PaddedBatchedDenseSample) -> None:
-        """Warn if crops are much larger or smaller than the objects of the batches; on the CPU only."""
-        if staged is None or is_traced():
-            return
-        if (message := self._sizes.message(staged, batch)) is not None:
-            warnings.warn(message, stacklevel=_FROM_FORWARD + 1)
 
     def _may_look(self, device: torch.device) -> bool:
         """Return whether to look for pastes; on an accelerator only once, since that waits for it."""

@@ -6,7 +6,7 @@ from typing import cast
 
 import torch
 
-from segpaste.engine.select import Engine, eager_engine
+from segpaste.engine.select import Engine, SteppingEngine, eager_engine
 from segpaste.types.tracing import is_traced
 
 
@@ -21,3 +21,8 @@ def engine_for(device: torch.device) -> Engine:
 
         return cast(Engine, operators)
     return eager_engine(device)
+
+
+def stepping(engine: Engine) -> SteppingEngine | None:
+    """Return a backend if it runs steps in one call, else None; the operators of compiled code do not."""
+    return cast(SteppingEngine, engine) if hasattr(engine, "step") else None

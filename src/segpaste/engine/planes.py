@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final
 
 import torch
@@ -26,13 +27,16 @@ SHORT_NAMES: Final = {
 }
 """Names of fields in native code and kernels, if they differ."""
 
+WRITTEN = (*PLANES, *ROWS)
+"""Fields that an engine writes."""
+
 CHANGED = tuple(field.batched_name for field in FIELDS if field.paste is not None)
 """Fields that a paste changes."""
 
 
 def empty_plane(name: str, like: Tensor) -> Tensor:
     """Allocate an output plane in row-major order, or channels-last for images that are in that order only."""
-    last = name == "images" and not like.is_contiguous() and like.is_contiguous(memory_format=torch.channels_last)
+    last = name == "images" and not like.is_contiguous() and is_channels_last(like)
     if not last:
         return torch.empty(like.shape, dtype=like.dtype, device=like.device)
     return torch.empty(like.shape, dtype=like.dtype, device=like.device, memory_format=torch.channels_last)
@@ -49,7 +53,7 @@ def _present(batch: PaddedBatchedDenseSample, names: Iterable[str]) -> dict[str,
 
 def written_fields(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
     """Return the fields that a batch has and an engine writes, by name."""
-    return _present(batch, (*PLANES, *ROWS))
+    return _present(batch, WRITTEN)
 
 
 def changed_fields(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
@@ -57,21 +61,29 @@ def changed_fields(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
     return _present(batch, CHANGED)
 
 
+def is_channels_last(images: Tensor) -> bool:
+    """Return whether images are dense in channels-last order."""
+    return images.is_contiguous(memory_format=torch.channels_last)
+
+
+_WRITTEN_OF = attrgetter(*WRITTEN)
+
+
 def can_be_written(batch: PaddedBatchedDenseSample) -> bool:
     """Return whether an engine may write into a batch: no tensor requires grad, and all are in a supported order."""
-    return all(
-        not tensor.requires_grad
-        and (tensor.is_contiguous() or (name == "images" and tensor.is_contiguous(memory_format=torch.channels_last)))
-        for name, tensor in written_fields(batch).items()
-    )
+    images, *others = _WRITTEN_OF(batch)
+    if images.requires_grad or not (images.is_contiguous() or is_channels_last(images)):
+        return False
+    return all(t is None or (t.is_contiguous() and not t.requires_grad) for t in others)
 
 
 def memory_span(tensor: Tensor) -> tuple[int, int]:
     """Return the address of the first byte of a tensor's values, and of the byte after the last."""
+    start = tensor.data_ptr()
     if tensor.is_contiguous():
-        return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+        return start, start + tensor.nbytes
     steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()
+    return start, start + (steps + 1) * tensor.element_size()
 
 
 def share_memory(some: Iterable[Tensor | None], others: Iterable[Tensor | None]) -> bool:

@@ -34,6 +34,7 @@ from segpaste.engine.schema import (
     Survey,
     Targets,
 )
+from segpaste.engine.steps import Pasted
 from segpaste.types import PaddedBatchedDenseSample
 
 NAMES = ("reference", "native", "triton")
@@ -78,6 +79,25 @@ class Engine(Protocol):
 
     def compose(self, scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
         """See `segpaste.engine.reference.stages.compose`."""
+
+
+class SteppingEngine(Protocol):
+    """Interface of a backend that runs a step in one call."""
+
+    def step(
+        self,
+        scene: Scene,
+        sources: Sources | None,
+        tables: DrawTables,
+        rules: DrawRules,
+        pick: Pick,
+        regions: Tensor | None,
+        *,
+        whole_only: bool,
+        with_layer: bool,
+        in_place: bool,
+    ) -> Pasted:
+        """See `segpaste.engine.native.steps.step`."""
 
 
 def eager_engine(device: torch.device) -> Engine:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 _KEYS = torch._C._TorchDispatchModeKey
+_innermost_transform, _num_modes = torch._C._functorch.peek_interpreter_stack, torch._C._len_torch_dispatch_stack
 
 
 def is_traced() -> bool:
@@ -20,9 +21,9 @@ def is_traced() -> bool:
 
 
 def _is_transformed() -> bool:
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if _innermost_transform() is not None:
         return True
-    if not torch._C._len_torch_dispatch_stack():  # the usual case, in one call
+    if not _num_modes():  # the usual case, in one call
         return False
     return any(_mode(key) is not None for key in (_KEYS.FAKE, _KEYS.FUNCTIONAL, _KEYS.PROXY))
 
@@ -33,6 +34,8 @@ def _mode(key: Any) -> Any:
 
 def fake_mode() -> Any:
     """Return the ``FakeTensorMode`` that code runs in; None without one, and where operations are recorded."""
+    if not _num_modes():  # the usual case, in one call
+        return None
     return _mode(_KEYS.FAKE) if _mode(_KEYS.PROXY) is None else None
 
 

@@ -8,7 +8,8 @@ from torch import Tensor
 from segpaste._reprs import changed_keys, described
 from segpaste.augmentation.config.paste import SourceConfig
 from segpaste.augmentation.sources.crop_pool import is_bank
-from segpaste.augmentation.sources.strategies import PlacementRequest, Sampled
+from segpaste.augmentation.sources.strategies import Offer, PlacementRequest, Sampled, drawn
+from segpaste.augmentation.tables import ClassTables
 from segpaste.engine import Classes, CropRows, Crops, Sources, engine_for
 from segpaste.engine.schema import SCALE_DEN
 from segpaste.types import FIELDS, Field, PaddedBatchedDenseSample, StagedCrops
@@ -50,21 +51,23 @@ class BankSource:
 
     def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
         """See `segpaste.SourceStrategy.sample`; row ``b * K + k`` of the source batch is crop k of target b."""
-        staged = self._checked(request.staged, target)
-        if target.semantic_maps is not None and request.classes is None:
+        return drawn(self.offer(target, request.staged, request.classes), target, eligible, request)
+
+    def offer(self, target: PaddedBatchedDenseSample, staged: StagedCrops | None, classes: ClassTables | None) -> Offer:
+        """See `OfferingSource.offer`."""
+        staged = self._checked(staged, target)
+        if target.semantic_maps is not None and classes is None:
             raise ValueError(
                 "BatchCopyPaste: expected config.panoptic because source.kind='bank' and the batch has semantic maps, "
                 "got None; give PanopticConfig(taxonomy=...), which gives the semantic class of the crops' pixels"
             )
         needs_depth = target.depth is not None and self.config.without_depth == "skip"
-        classes = Classes() if request.classes is None else request.classes.tables_on(target.device)
-        rows = crop_rows(staged, target, self.config, classes, needs_depth=needs_depth)
+        tables = Classes() if classes is None else classes.tables_on(target.device)
+        rows = crop_rows(staged, target, self.config, tables, needs_depth=needs_depth)
         usable = rows.eligible & False if needs_depth and staged.depth_valid is None else rows.eligible
         boxes, labels = staged.boxes.reshape(-1, 1, 4), staged.class_ids.reshape(-1, 1)
         sources = Sources(usable, boxes, labels, rows.extent, self._shrunk(staged))
-        engine, rules = engine_for(target.device), request.rules(staged.crop_size)
-        drawn = engine.draw(request.targets, sources, request.tables, rules, "own")
-        return _batch_of(rows, staged, target), *drawn
+        return Offer(_batch_of(rows, staged, target), sources, "own")
 
     def _checked(self, staged: StagedCrops | None, target: PaddedBatchedDenseSample) -> StagedCrops:
         """Check that staged crops are given and fit the target, and return them."""

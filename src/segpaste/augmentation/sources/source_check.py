@@ -39,11 +39,16 @@ _LARGEST_TERM = 1 << 30
 """Largest numerator and denominator of a scale, so that products of coordinates stay within 64 bits."""
 
 
+def is_trusted(strategy: object) -> bool:
+    """Return whether a source is one of this package, and not of a class derived from it."""
+    return type(strategy) in _TRUSTED
+
+
 def checked_sample(
     strategy: SourceStrategy, sampled: Sampled, target: PaddedBatchedDenseSample, request: PlacementRequest
 ) -> Sampled:
     """Check the result of ``SourceStrategy.sample`` and return it; sources of this package are not checked."""
-    if type(strategy) in _TRUSTED:
+    if is_trusted(strategy):
         return sampled
     name = type(strategy).__name__
     kinds: tuple[type, ...] = PaddedBatchedDenseSample, Placement, PlacementCounts
@@ -92,7 +97,7 @@ def checked_rows(
     strategy: RowStrategy, rows: LayerRows, target: PaddedBatchedDenseSample, num_layers: int
 ) -> LayerRows:
     """Check that the result of ``RowStrategy.rows`` names rows of the batch and return it; see `checked_sample`."""
-    if type(strategy) in _TRUSTED:
+    if is_trusted(strategy):
         return rows
     name = type(strategy).__name__
     if not isinstance(rows, LayerRows):

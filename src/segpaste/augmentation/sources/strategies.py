@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -229,6 +229,40 @@ class RowStrategy(Protocol):
         """
 
 
+class Offer(NamedTuple):
+    """Objects that a source offers to all targets, known before these are surveyed."""
+
+    batch: PaddedBatchedDenseSample
+    """The source batch."""
+    sources: Sources | None
+    """Its instances that may be pasted; None for those that the survey finds, if the source batch is the target."""
+    pick: Pick
+    """Rule by which layers choose rows of it."""
+
+
+@runtime_checkable
+class OfferingSource(Protocol):
+    """Source whose placement an engine draws by a rule."""
+
+    def offer(self, target: PaddedBatchedDenseSample, staged: StagedCrops | None, classes: ClassTables | None) -> Offer:
+        """Return the objects for a target.
+
+        Args:
+            target: the batch that is pasted into.
+            staged: crops of a bank.
+            classes: tables of things and stuff, if the config has a taxonomy.
+        """
+
+
+def drawn(offer: Offer, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
+    """Draw the placement of an offer; see `SourceStrategy.sample`."""
+    sources = offer.sources
+    if sources is None:
+        sources = Sources(eligible, request.occupied, target.labels, request.extent)
+    engine, rules = engine_for(target.device), request.rules(offer.batch.canvas_size)
+    return offer.batch, *engine.draw(request.targets, sources, request.tables, rules, offer.pick)
+
+
 _PICKS: Final[dict[str, Pick]] = {"intra_batch": "others", "same_image": "same"}
 
 
@@ -256,9 +290,11 @@ class IntraBatchSource:
 
     def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
         """See `SourceStrategy.sample`; the source batch is the target itself."""
-        sources = Sources(eligible, request.occupied, target.labels, request.extent)
-        engine, tables = engine_for(target.device), request.tables
-        return target, *engine.draw(request.targets, sources, tables, request.rules(), _PICKS[self.kind])
+        return drawn(self.offer(target, request.staged, request.classes), target, eligible, request)
+
+    def offer(self, target: PaddedBatchedDenseSample, staged: StagedCrops | None, classes: ClassTables | None) -> Offer:
+        """See `OfferingSource.offer`."""
+        return Offer(target, None, _PICKS[self.kind])
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
         """See `RowStrategy.rows`."""

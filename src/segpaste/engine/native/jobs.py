@@ -1,19 +1,22 @@
 """Jobs, the records that functions of the native library take: numbers, records of the engine, and planes.
 
-``records.hpp`` has a struct for each job. `scripts/write_records.py` writes it from the jobs, so the words that
-`Job.run` packs are in the order of its members.
+``records.hpp`` has a struct for each job. `scripts/write_records.py` writes it from the jobs, so `Job.words` are in the
+order of its members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from array import array
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Final, NamedTuple
 
 from torch import Tensor
 
 from segpaste.engine import schema
-from segpaste.engine.native.library import address, call
+from segpaste.engine.native.library import address, addresses, call
+from segpaste.engine.planes import PLANES, ROWS
 from segpaste.engine.record_fields import fields_of, names_of
 from segpaste.engine.reference import classmix
 
@@ -37,6 +40,16 @@ SIZES: Final = {
 """Names in C++ of symbols in shapes; other symbols have the same name there."""
 
 
+PLANE_WORDS: Final = 5
+"""Words of a `Plane`: its address and four strides."""
+
+PLANES_WORDS: Final = (len(PLANES) + 1) * PLANE_WORDS
+ROWS_WORDS: Final = len(ROWS)
+"""Words of `Planes`, which end with the padding, and of `Rows`."""
+
+_NO_PLANE: Final = (0,) * PLANE_WORDS
+
+
 class Part:
     """Members of a job that are the fields of a record.
 
@@ -58,9 +71,11 @@ class Part:
         self._get: Any = attrgetter(first, *others) if others else lambda record: (getattr(record, first),)
         self._absent = (None,) * len(self.fields)
 
-    def of(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the values of the fields."""
+    def of(self, given: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the values of the fields: those of a record, None without one, or a list of them as it is."""
         record = given[self.argument]
+        if type(record) is list:
+            return record
         found: tuple[Any, ...] = self._absent if record is None else self._get(record)
         return found
 
@@ -85,46 +100,59 @@ class Job:
         self, function: str, struct: str, numbers: str, sizes: str, *parts: Part, structs: str = "", state: str = ""
     ) -> None:
         self.function, self.struct, self.state = f"segpaste_{function}", struct, state.split()
+        self._state = [0] * len(self.state)
         lines = (line.partition(":") for line in numbers.strip().splitlines())
         self.numbers = [(names.split(), comment.strip()) for names, _, comment in lines]
         given = [name.rstrip("*") for names, _ in self.numbers for name in names]
         self._given = itemgetter("sizes", "sizes", *given)  # of a single name it would return no tuple
         self._symbols = sizes.split()
         self.structs = [(struct, name) for struct, name in (text.split() for text in structs.split(",") if text)]
+        self._structs = [name for _, name in self.structs]
         self.rules = [part for part in parts if not part.fields[0].shape]
         self._read = [part for part in parts if not (part.is_written or part in self.rules)]
         self._written = [part for part in parts if part.is_written]
         self.tensors = [*self._read, *self._written]
         self.sizes = [SIZES.get(symbol, symbol) for symbol in self._symbols]
-        self.read_sizes: dict[str, tuple[int, int]] = {}
+        read: dict[str, tuple[str, int, int]] = {}
         known = {*self.sizes, *(name for part in parts for name in part.members)}
         shapes = ((part.names, field.shape) for part in self.tensors for field in part.fields)
         for index, (names, shape) in enumerate(shapes):
             for axis, symbol in enumerate(map(str, shape)):
                 name = names.get(symbol, SIZES.get(symbol, symbol))
                 if not (name.isdigit() or name in known):
-                    self.read_sizes.setdefault(name, (index, axis))
+                    read.setdefault(name, (symbol, index, axis))
+        self.read_sizes, self._read_sizes = [*read], [*read.values()]
 
-    def run(self, *addresses: int, **given: Any) -> int:
-        """Call the function with the arguments, by name, and return its error code."""
+    def run(self, *arguments: int, **given: Any) -> int:
+        """Call the function with the arguments, by name, and return its error code; tensors that are read may be views.
+
+        Args:
+            arguments: addresses that the function takes beside the record.
+            given: records, whose fields may also be given as a list of tensors and addresses, in their order.
+        """
+        values = [t.contiguous() if isinstance(t, Tensor) else t for part in self._read for t in part.of(given)]
+        for part in self._written:
+            values += part.of(given)
+        return call(self.function, self._words(given, values), *arguments)
+
+    def words(self, **given: Any) -> list[int]:
+        """Return the words of the record; see `run`. Tensors must be dense, and exist until the call."""
+        return self._words(given, [value for part in self.tensors for value in part.of(given)])
+
+    def _words(self, given: Mapping[str, Any], values: Sequence[Tensor | int | None]) -> list[int]:
+        words: list[int]
         _, sizes, *words = self._given(given)
         words += map(sizes.__getitem__, self._symbols)
-        tensors = [t if t is None else t.contiguous() for part in self._read for t in part.of(given)]
-        for part in self._written:
-            tensors += part.of(given)
-        words += [0 if t is None else address(t) for t in tensors]
-        words += [0 if (t := tensors[i]) is None else t.shape[axis] for i, axis in self.read_sizes.values()]
+        words += addresses(values)
+        for symbol, index, axis in self._read_sizes:
+            value = values[index]
+            words.append(value.shape[axis] if isinstance(value, Tensor) else sizes.get(symbol, 0))
         for part in self.rules:
             words += part.of(given)
-        for _, argument in self.structs:
+        for argument in self._structs:
             words += given[argument]
-        words += [0] * len(self.state)
-        return call(self.function, words, *addresses)
-
-
-def row_words(rows: Iterable[Tensor | None]) -> list[int]:
-    """Return the words of `Rows`, whose tensors must be dense."""
-    return [0 if row is None else address(row) for row in rows]
+        words += self._state
+        return words
 
 
 def plane_words(planes: Iterable[Tensor | None]) -> list[int]:
@@ -132,11 +160,32 @@ def plane_words(planes: Iterable[Tensor | None]) -> list[int]:
     words = list[int]()
     for plane in planes:
         if plane is None:
-            words += (0, 0, 0, 0, 0)
+            words += _NO_PLANE
             continue
         strides = plane.stride()
         words += (address(plane), *(strides if len(strides) == 4 else (strides[0], 0, *strides[1:])))
     return words
+
+
+class Blank(int):
+    """A word that is left open: the index of a value that `Form.filled` is given."""
+
+
+class Form:
+    """Words of a record that are packed once, for calls that differ only in those that are `Blank`.
+
+    Args:
+        words: the words; the indices of blanks are those of the values, several blanks may have the same.
+
+    Attributes:
+        address: address of the words, of the number of blanks, and of the place and the index of each.
+    """
+
+    def __init__(self, words: Sequence[int]) -> None:
+        blanks = [(place, int(word)) for place, word in enumerate(words) if isinstance(word, Blank)]
+        fixed = [0 if isinstance(word, Blank) else word for word in words]
+        self._words = array("q", [*fixed, len(blanks), *chain.from_iterable(blanks)])
+        self.address = self._words.buffer_info()[0]
 
 
 class Candidates(NamedTuple):
@@ -151,6 +200,22 @@ class Chances(NamedTuple):
 
     seeds: Annotated[Tensor, "[B] int64"]
     limits: Annotated[Tensor, "[4] int64"]
+
+
+class Shared(NamedTuple):
+    """Zeros that the threads of a composition share."""
+
+    readers: Annotated[Tensor, "[B] int64"]
+    is_taken: Annotated[Tensor, "[B] int64"]
+
+
+class NewRows(NamedTuple):
+    """Instances of the output in place, while those of the target are still read."""
+
+    boxes: Annotated[Tensor, "[B, K, 4] float32"]
+    labels: Annotated[Tensor, "[B, K] int64"]
+    ids: Annotated[Tensor, "[B, K] int32"]
+    valid: Annotated[Tensor, "[B, K] bool"]
 
 
 class Cameras(NamedTuple):
@@ -235,3 +300,6 @@ COMPOSE = Job(
     structs="Planes target, Planes source, Planes out, Rows target_rows, Rows source_rows, Rows out_rows",
     state="check_state next_row num_read error",
 )
+
+STEP = Job("step", "StepJob", "", "", structs="SurveyJob survey, DrawJob draw, ComposeJob compose")
+"""A survey, the draws and the composition, which reads and writes the same tensors."""

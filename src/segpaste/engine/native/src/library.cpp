@@ -22,8 +22,8 @@ extern const Functions segpaste_baseline;
 // The digest of the sources that the library was built from, and the sizes of the records: Python compares the
 // digest, a test the sizes.
 EXPORT extern const char segpaste_digest[] = SEGPASTE_DIGEST;
-EXPORT extern const int64_t segpaste_sizes[5] = {
-    sizeof(SurveyJob), sizeof(DrawJob), sizeof(ComposeJob), sizeof(RowsJob), sizeof(MixtureJob),
+EXPORT extern const int64_t segpaste_sizes[6] = {
+    sizeof(SurveyJob), sizeof(DrawJob), sizeof(ComposeJob), sizeof(RowsJob), sizeof(MixtureJob), sizeof(StepJob),
 };
 EXPORT extern const int64_t segpaste_window_sizes[4] = {
     sizeof(ImageJob), sizeof(PlanesJob), sizeof(RunsJob), sizeof(CutJob),
@@ -145,6 +145,29 @@ EXPORT int64_t segpaste_compose(ComposeJob* job, void* const* workspaces, Parall
         join(&team);
     }
     return job->error;
+}
+
+// Survey, draw and compose, each from what those before it wrote.
+//
+// ``form`` has the words of a `StepJob`, then the number of its blanks, then for each its place, and which of the values
+// belongs there. Returns the number of pastes in the output, or minus an error.
+EXPORT int64_t segpaste_step(const int64_t* form, const int64_t* values, void* const* workspaces, Parallel parallel) {
+    constexpr size_t NUM_WORDS = sizeof(StepJob) / sizeof(int64_t);
+    int64_t words[NUM_WORDS], num_blanks = form[NUM_WORDS];
+    const int64_t* blanks = form + NUM_WORDS + 1;
+    for (size_t i = 0; i < NUM_WORDS; ++i) words[i] = form[i];
+    for (int64_t i = 0; i < num_blanks; ++i) words[blanks[2 * i]] = values[blanks[2 * i + 1]];
+    StepJob job;
+    __builtin_memcpy(&job, words, sizeof job);
+    for (int64_t b = 0; b < job.compose.num_rows; ++b) job.compose.readers[b] = job.compose.is_taken[b] = 0;
+    chosen->survey(&job.survey);
+    int64_t error = chosen->draw(&job.draw, workspaces[0]);
+    if (error == NO_ERROR) error = segpaste_compose(&job.compose, workspaces, parallel);
+    if (error != NO_ERROR) return -error;
+    const ComposeJob& done = job.compose;
+    int64_t num_slots = done.num_rows * done.num_layers * done.num_source_slots, num_carried = 0;
+    for (int64_t i = 0; i < num_slots; ++i) num_carried += done.carried[i];
+    return num_carried;
 }
 
 EXPORT int64_t segpaste_read_image(const ImageJob* job, void* workspace) { return chosen->read_image(job, workspace); }

@@ -188,6 +188,12 @@ struct ComposeJob {
     int64_t check_state, next_row, num_read, error;  // shared between threads
 };
 
+struct StepJob {
+    SurveyJob survey;
+    DrawJob draw;
+    ComposeJob compose;
+};
+
 // End of what scripts/write_records.py writes.
 
 enum PixelKind { UINT8 = 0, FLOAT32 = 1, FLOAT16 = 2, BFLOAT16 = 3 };
