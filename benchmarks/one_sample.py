@@ -3,8 +3,8 @@
     python -m benchmarks.one_sample DATASET [--images FOLDER] [--against SRC] [--peers PYTHON] [--out FILE]
 
 DATASET is a folder, a data YAML, or a file of COCO instances with ``--images``. Each contender is a process of its own
-with one thread; they take turns, so that a busy machine slows all of them. Figures are CPU milliseconds of a call on a
-sample that is in memory: what a loader pays beyond reading it. SRC is the folder ``src`` of another checkout, such as
+with one thread, which looks to torch like a loader worker; they take turns, so that a busy machine slows all of them.
+Figures are CPU milliseconds of a call on a sample that is in memory: what a loader pays beyond reading it. SRC is the folder ``src`` of another checkout, such as
 that of the last release; PYTHON that of an environment with other libraries and this one's dependencies.
 """
 
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.data._utils import worker
 from torchvision import tv_tensors
 
 from segpaste import BatchCopyPasteConfig, open_bank
@@ -77,6 +78,7 @@ def serve(words: dict[str, Any]) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    worker._worker_info = worker.WorkerInfo(id=0, num_workers=1, seed=0, dataset=None)  # for get_worker_info
     dataset = open_dataset(Path(words["dataset"]), images_dir=words["images"] and Path(words["images"]))
     if words["case"] in PEERS.values():
         from .peers import one_sample

@@ -118,7 +118,7 @@ def check_tensor(
 
 def numbers_of(value: Tensor) -> NDArray[Any]:
     """Return the values of a tensor on the CPU as an array, in which small tables are checked in fewer steps."""
-    found: NDArray[Any] = value.detach().as_subclass(Tensor).numpy()
+    found: NDArray[Any] = value.as_subclass(Tensor).detach().numpy()
     return found
 
 
