@@ -4,8 +4,9 @@
 
 DATASET is a folder, a data YAML, or a file of COCO instances with ``--images``. Each contender is a process of its own
 with one thread, which looks to torch like a loader worker; they take turns, so that a busy machine slows all of them.
-Figures are CPU milliseconds of a call on a sample that is in memory: what a loader pays beyond reading it. SRC is the folder ``src`` of another checkout, such as
-that of the last release; PYTHON that of an environment with other libraries and this one's dependencies.
+Figures are CPU milliseconds of a call on a sample that is in memory: what a loader pays beyond reading it. SRC is the
+folder ``src`` of another checkout, such as that of the last release; PYTHON that of an environment with other libraries
+and this one's dependencies.
 """
 
 from __future__ import annotations
