@@ -152,9 +152,17 @@ def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
     return state
 
 
+def random_bits_of(seed: int, name: str, *indices: int) -> int:
+    """Return `random_bits` of one seed and one place, all of them in [0, 2**64), as an integer in [0, 2**64)."""
+    state = _mix64_of(seed ^ name_key(name) % _UINT64)
+    for index in indices:
+        state = _mix64_of((state + (index ^ INDEX_SALT) * GOLDEN) % _UINT64)
+    return state
+
+
 def random_bits_numpy(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return `random_bits` of one seed in [0, 2**64), as a NumPy array of uint64 with the shape of the indices."""
-    state: Any = np.uint64(_mix64_int(seed ^ name_key(name) % _UINT64))
+    state: Any = np.uint64(random_bits_of(seed, name))
     with np.errstate(over="ignore"):
         for index in indices:
             state = _mix64_numpy(state + (index.astype(np.uint64) ^ np.uint64(INDEX_SALT)) * np.uint64(GOLDEN))
@@ -202,7 +210,7 @@ def _mix64(z: Tensor) -> Tensor:
     return z ^ _shift_right(z, 31)
 
 
-def _mix64_int(z: int) -> int:
+def _mix64_of(z: int) -> int:
     z = (z ^ (z >> 30)) * MULTIPLIERS[0] % _UINT64
     z = (z ^ (z >> 27)) * MULTIPLIERS[1] % _UINT64
     return z ^ (z >> 31)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Protocol, Self, runtime_checkable
@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import get_worker_info
 from torchvision import tv_tensors
 
 from segpaste.types.movable import Movable
@@ -242,3 +243,30 @@ def tight_boxes(masks: Tensor) -> Tensor:
         last = covered.shape[1] - covered.flip(1).argmax(1)
         edges.append(torch.stack([first, last], 1) * covered.amax(1, keepdim=True))
     return torch.stack(edges, 2).flatten(1).to(torch.float32)
+
+
+def untouched(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return zeros on the CPU, in memory that the system provides only when it is written; torch writes its zeros."""
+    return torch.from_numpy(np.zeros(shape, torch.empty(0, dtype=dtype, device="cpu").numpy().dtype))
+
+
+def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return zeros for a batch: `untouched` on the CPU, in a loader worker in shared memory.
+
+    A worker sends tensors in shared memory. What is made there is not copied, and empty slots, most bytes of a batch,
+    are never written.
+    """
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    if get_worker_info() is None or 0 in shape:
+        return untouched(shape, dtype)
+    num_bytes = math.prod(shape) * dtype.itemsize
+    storage = torch.UntypedStorage._new_shared(num_bytes, device="cpu")  # type: ignore[no-untyped-call]
+    return torch.empty(0, dtype=dtype, device=device).set_(storage).view(*shape)  # new, so zeros
+
+
+def stacked(rows: Sequence[Tensor]) -> Tensor:
+    """Return the rows of a batch as one tensor, see `zeros`."""
+    if get_worker_info() is None:
+        return torch.stack([*rows])
+    return torch.stack([*rows], out=zeros((len(rows), *rows[0].shape), rows[0].dtype, rows[0].device))
