@@ -1,4 +1,4 @@
-"""Cases of one sample at a time, as in a loader worker: CPU milliseconds of a paste into a sample in memory."""
+"""Cases of one sample at a time: CPU milliseconds of a paste into a sample in memory, in what is a worker to torch."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data._utils import worker
 from torchvision import tv_tensors
 
 from segpaste import BatchCopyPasteConfig, open_bank
@@ -29,6 +30,7 @@ def timed(calls: Iterator[Callable[[], object]], num: int) -> Iterator[Figures]:
     """Yield the median CPU milliseconds of a call, over ``num`` calls; as many are not timed before."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    worker._worker_info = worker.WorkerInfo(id=0, num_workers=1, seed=0, dataset=None)  # for get_worker_info
     for call in itertools.islice(calls, num):
         call()
     while True:

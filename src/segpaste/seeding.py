@@ -14,7 +14,8 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Sequence
-from typing import NamedTuple, TypedDict
+from functools import lru_cache
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -124,6 +125,11 @@ def from_int64(value: int) -> int:
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def name_key(name: str) -> int:
     """Return the first 8 bytes of the SHA-256 of a draw's name, as a signed integer."""
+    return _known_key(name)
+
+
+@lru_cache(1 << 10)
+def _known_key(name: str) -> int:
     return to_int64(_hashed(name.encode()))
 
 
@@ -146,10 +152,18 @@ def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
     return state
 
 
+def random_bits_of(seed: int, name: str, *indices: int) -> int:
+    """Return `random_bits` of one seed and one place, all of them in [0, 2**64), as an integer in [0, 2**64)."""
+    state = _mix64_of(seed ^ name_key(name) % _UINT64)
+    for index in indices:
+        state = _mix64_of((state + (index ^ INDEX_SALT) * GOLDEN) % _UINT64)
+    return state
+
+
 def random_bits_numpy(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return `random_bits` of one seed in [0, 2**64), as a NumPy array of uint64 with the shape of the indices."""
+    state: Any = np.uint64(random_bits_of(seed, name))
     with np.errstate(over="ignore"):
-        state = _mix64_numpy(np.array(seed ^ name_key(name) % _UINT64, np.uint64))
         for index in indices:
             state = _mix64_numpy(state + (index.astype(np.uint64) ^ np.uint64(INDEX_SALT)) * np.uint64(GOLDEN))
     return np.asarray(state)
@@ -194,6 +208,12 @@ def _mix64(z: Tensor) -> Tensor:
     z = (z ^ _shift_right(z, 30)) * to_int64(MULTIPLIERS[0])
     z = (z ^ _shift_right(z, 27)) * to_int64(MULTIPLIERS[1])
     return z ^ _shift_right(z, 31)
+
+
+def _mix64_of(z: int) -> int:
+    z = (z ^ (z >> 30)) * MULTIPLIERS[0] % _UINT64
+    z = (z ^ (z >> 27)) * MULTIPLIERS[1] % _UINT64
+    return z ^ (z >> 31)
 
 
 def _mix64_numpy(z: NDArray[np.uint64]) -> NDArray[np.uint64]:

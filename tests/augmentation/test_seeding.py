@@ -217,3 +217,9 @@ def test_numpy_draws_the_same_bits(seed: int) -> None:
         expected = seeding.random_bits(seeds, "a name", *map(torch.from_numpy, indices))
         assert bits.dtype == np.uint64
         assert bits.view(np.int64).tolist() == expected.tolist()
+    for place in ((), (0,), (5, 2**62), (2**64 - 3,)):
+        numbers = [torch.tensor(seeding.to_int64(number)) for number in place]
+        assert (
+            seeding.random_bits_of(seed, "a name", *place)
+            == int(seeding.random_bits(seeds, "a name", *numbers)) % 2**64
+        )

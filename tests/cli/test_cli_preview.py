@@ -290,7 +290,7 @@ class TestRefusals:
 
     def test_more_slots_than_memory(self, studio: DatasetStudio, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("segpaste.types.rows._LARGE_BYTES", 0)
-        monkeypatch.setattr("segpaste.types.rows.untouched_masks", _too_large)
+        monkeypatch.setattr("segpaste.types.rows.untouched", _too_large)
         (error,) = render(studio, {"values": {"max_instances": 30_000}})["errors"]
         assert error["key"] == "max_instances"
         assert "expected as many slots as fit into memory" in error["text"]

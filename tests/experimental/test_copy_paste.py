@@ -212,6 +212,21 @@ def test_masks_of_255_stay_masks_of_255(dtype: torch.dtype, num_own: int, bank: 
     assert torch.equal(masks, (plain > 0).to(dtype) * 255)
 
 
+def test_masks_of_other_bytes_are_masks(bank: MemmapBank) -> None:
+    """``uint8.view(torch.bool)`` of a mask of 0 and 255 has bytes with which torch computes wrong results."""
+    paste, photo = CopyPaste(bank, coded_config(), label_map=IDS[:3]), coded_photo(1)
+    target = target_of(photo)
+    bools = (target["masks"] > 0).as_subclass(torch.Tensor)
+    spoiled = (bools.view(torch.uint8) * 255).view(torch.bool)
+    found = []
+    for masks in (bools, spoiled):
+        torch.manual_seed(1)
+        found.append(paste(image_of(photo), {**target, "masks": masks})[1])
+    for name in ("masks", "boxes", "labels"):
+        assert torch.equal(found[0][name], found[1][name]), name
+    assert int(found[1]["masks"].view(torch.uint8).max()) == 1
+
+
 def test_a_pair_and_one_dictionary_are_the_same(bank: MemmapBank) -> None:
     paste, photo = CopyPaste(bank, coded_config(), label_map=IDS[:3]), coded_photo(1)
     image, target = image_of(photo), target_of(photo)

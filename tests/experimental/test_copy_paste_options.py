@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data import DataLoader, Dataset
 from torchvision import tv_tensors
 
 from coded_pastes import coded_bank, coded_config
@@ -82,6 +83,27 @@ def test_objects_of_a_dataset(capsys: pytest.CaptureFixture[str]) -> None:
         assert torch.equal(out.image, pool(empty_sample()).image)
         assert out.num_instances > 0
         assert int(out.labels.min()) >= 5
+
+
+class OfShared(Dataset[bool]):
+    """Whether the crops of a paste are in shared memory, which only another process needs."""
+
+    def __init__(self, paste: CopyPaste) -> None:
+        self.paste = paste
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> bool:
+        crops = self.paste.augment.crops
+        assert crops is not None
+        return crops.staged(torch.tensor([index])).images.is_shared()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_crops_that_are_pasted_at_once_are_not_shared(workers: int, bank: MemmapBank) -> None:
+    loader = DataLoader(OfShared(CopyPaste(bank, coded_config(2))), batch_size=None, num_workers=workers)
+    assert list(loader) == [False]
 
 
 def test_a_transform_can_be_pickled_and_printed(bank: MemmapBank) -> None:

@@ -1,4 +1,7 @@
-"""Rounding of boxes outwards: one rule, in Python, in the native backend and in Triton, also with negative edges."""
+"""Rounding of boxes outwards: one rule, in Python, in the native backend and in Triton, also with negative edges.
+
+And boxes of masks, which are as tight as those of NumPy's indices.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from samples import CPU_BACKENDS, make_batch
+from samples import tight_boxes as expected_boxes
 from segpaste.augmenting.inputs import with_box_masks
 from segpaste.augmenting.photos import Photo, PhotoPick, window_for
 from segpaste.datasets.checking.objects import _encloses
@@ -20,7 +24,7 @@ from segpaste.datasets.conversion.masks import _in_box
 from segpaste.engine import Classes, engine_for, use_backend
 from segpaste.seeding import SampleKey
 from segpaste.targets.annotated import Annotated, crowd_regions
-from segpaste.types import DenseSample
+from segpaste.types import DenseSample, tight_boxes
 from segpaste.types.sampling import FARTHEST_EDGE, box_masks, common_boxes, outward_box, outward_boxes
 
 EDGES = (-1e30, -(2.0**30), -7.5, -1.0, -0.25, -1e-45, -0.0, 0.0, 1e-45, 0.25, 1.0, 3.999, 2.0**24, 2.0**31, 1e30)
@@ -59,6 +63,18 @@ def test_common_parts_keep_the_sign_of_zero() -> None:
     box = torch.tensor([-0.0, 1.5, 4.0, -0.0])
     found = common_boxes(box, torch.tensor([0.0, 2.0, 3.0, 0.0]))
     assert torch.equal(found.view(torch.int32), torch.tensor([-0.0, 2.0, 3.0, -0.0]).view(torch.int32))
+
+
+@pytest.mark.parametrize("size", [(7, 16), (9, 11), (1, 8), (8, 1)])
+@pytest.mark.parametrize("part", [slice(None), slice(1, None), slice(None, None, 2), slice(0, 0)])
+def test_boxes_are_tight_in_any_memory(size: tuple[int, int], part: slice) -> None:
+    generator = torch.Generator().manual_seed(0)
+    sparse = torch.rand(6, *size, generator=generator) > 0.93
+    sparse[2], sparse[3] = False, True
+    beside = torch.empty(6 * size[0] * size[1] + 1, dtype=torch.bool)[1:].view(6, *size)  # no word begins there
+    for masks in (sparse, beside.copy_(sparse), sparse.mT.contiguous().mT, sparse.repeat(1, 1, 2)[..., : size[1]]):
+        found = masks[part]
+        assert torch.equal(tight_boxes(found), expected_boxes(found.numpy()))
 
 
 class TestBoxesThatBeginBeforeTheImage:

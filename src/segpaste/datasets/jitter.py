@@ -24,7 +24,7 @@ from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
 from segpaste.datasets import _windows
-from segpaste.seeding import random_u32, to_int64
+from segpaste.seeding import random_bits_of
 from segpaste.types import DenseSample, PaddingMask, select_instances, tight_boxes
 from segpaste.types.sampling import Size, Window
 
@@ -292,9 +292,7 @@ def _resize(value: Tensor, out_size: Size) -> Any:
 
 def _uniform(seed: int, name: str, index: int = 0) -> float:
     """Draw a number uniformly from (0, 1)."""
-    numbers = torch.tensor([to_int64(seed), index], dtype=torch.int64, device="cpu")
-    bits = random_u32(numbers[0], name, numbers[1])
-    return (int(bits) + 0.5) / (1 << 32)
+    return ((random_bits_of(seed % (1 << 64), name, index) >> 32) + 0.5) / (1 << 32)
 
 
 def _check_size(name: str, size: Size) -> None:

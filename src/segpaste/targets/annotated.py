@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 from torchvision import tv_tensors
 
 from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema, PaddingMask, tight_boxes
+from segpaste.types.check import with_plain_bytes
 from segpaste.types.keypoints import HIDDEN, UNLABELLED, VISIBLE
 from segpaste.types.sampling import box_masks
 from segpaste.types.tensors import tensor_of
@@ -166,7 +167,7 @@ def with_masks(place: str, given: Annotated, otherwise: str) -> Annotated:
 
 
 def checked(place: str, given: Annotated) -> Annotated:
-    """Return an image whose masks are bool; reading their values waits for their device.
+    """Return an image whose masks are bool, of bytes 0 and 1; reading their values waits for their device.
 
     Raises:
         ValueError: masks have values other than 0 and 1, or 0 and 255.
@@ -174,6 +175,8 @@ def checked(place: str, given: Annotated) -> Annotated:
     if given.masks is None:
         return given
     masks, value = given.masks, set_value(f"{place}: masks", given.masks)
+    if masks.dtype == torch.bool:
+        masks = with_plain_bytes(masks)
     are_bools = masks.dtype == torch.uint8 and value != 255
     return given._replace(masks=masks.view(torch.bool) if are_bools else masks.bool(), set_value=value)
 
@@ -257,7 +260,7 @@ def sample_of(
     if given.keypoints is not None:
         fields |= {"keypoints": given.keypoints[objects], "keypoint_schema": schema}
     if masks is not None:
-        return DenseSample.from_masks(image, masks[objects], given.labels[objects].long(), **fields)
+        return DenseSample._of_plain_masks(image, masks[objects], given.labels[objects].long(), **fields)
     size = image.shape[-2], image.shape[-1]
     boxes = tv_tensors.BoundingBoxes(given.boxes[objects], format="XYXY", canvas_size=size, device=given.boxes.device)
     return DenseSample(tv_tensors.Image(image, device=image.device), boxes, given.labels[objects].long(), **fields)

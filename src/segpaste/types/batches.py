@@ -31,6 +31,7 @@ from segpaste.types.tensors import (
     PaddingMask,
     PanopticMap,
     SemanticMap,
+    stacked,
 )
 from segpaste.types.tracing import is_traced
 
@@ -133,8 +134,8 @@ class BatchedDenseSample(Movable):
             if column[0] is None:
                 continue
             if field.layout == "dense":
-                stacked = torch.stack([v.as_subclass(Tensor) for v in column])
-                values[field.batched_name] = field.wrapped(stacked, first.canvas_size)
+                dense = stacked([value.as_subclass(Tensor) for value in column])
+                values[field.batched_name] = field.wrapped(dense, first.canvas_size)
             else:
                 values[field.batched_name] = column
         return cls(**values)

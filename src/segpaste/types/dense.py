@@ -79,6 +79,10 @@ class DenseSample(Movable):
     keypoint_schema: KeypointSchema | None = None
 
     def __post_init__(self) -> None:
+        self._check(are_plain=False)
+
+    def _check(self, *, are_plain: bool) -> None:
+        """Raise the errors of the class; ``are_plain`` if the bytes of bool tensors are known to be 0 and 1."""
         if is_traced():
             return
         check.check_class("DenseSample.metric_depth", self.metric_depth, bool)
@@ -91,7 +95,8 @@ class DenseSample(Movable):
                 continue
             label = f"DenseSample.{field.name}"
             check.check_tensor(label, value, field.shape, field.dtypes, sizes)
-            check.check_bools(label, value)
+            if not are_plain:
+                check.check_bools(label, value)
             if field.tag is not None and not isinstance(value, field.tag):
                 home = "segpaste.types" if field.tag.__module__.startswith("segpaste") else "torchvision.tv_tensors"
                 raise TypeError(
@@ -125,7 +130,11 @@ class DenseSample(Movable):
             TypeError, ValueError: see the class; also if a name is not that of a field.
         """
         check.check_tensor("DenseSample.from_masks: masks", masks, ("N", "H", "W"), (torch.bool,), {})
-        masks = check.with_plain_bytes(masks)
+        return cls._of_plain_masks(image, check.with_plain_bytes(masks), labels, **fields)
+
+    @classmethod
+    def _of_plain_masks(cls, image: Tensor, masks: Tensor, labels: Tensor, **fields: Any) -> DenseSample:
+        """Return `from_masks` of masks whose bytes are 0 and 1."""
         if "boxes" in fields:
             raise TypeError("DenseSample.from_masks: expected no boxes, got some; they are computed from the masks")
         check.check_names("DenseSample.from_masks", fields, _NAMES)
@@ -139,13 +148,17 @@ class DenseSample(Movable):
                 value = check.with_plain_bytes(value)
                 fields[field.name] = value if field.tag is None else field.tag(value, device=value.device)
         boxes, canvas_size = tight_boxes(masks), tuple(masks.shape[1:])
-        return cls(
-            image=tv_tensors.Image(image, device=image.device),
-            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=canvas_size, device=boxes.device),
-            labels=labels,
-            instance_masks=InstanceMask(masks),
-            **{"instance_ids": torch.arange(1, len(masks) + 1, dtype=torch.int32, device=masks.device), **fields},
-        )
+        values = {
+            "image": tv_tensors.Image(image, device=image.device),
+            "boxes": tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=canvas_size, device=boxes.device),
+            "labels": labels,
+            "instance_ids": torch.arange(1, len(masks) + 1, dtype=torch.int32, device=masks.device),
+            "instance_masks": InstanceMask(masks),
+            "metric_depth": False,
+        }
+        sample = cls._unchecked({**values, **fields})
+        sample._check(are_plain=True)
+        return sample
 
     @property
     def canvas_size(self) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from torchvision import tv_tensors
 from segpaste.types import check
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import INSTANCE_FIELDS, SAMPLE_FIELDS
-from segpaste.types.tensors import IGNORE_INDEX, PanopticMap, SemanticMap, pixel_counts
+from segpaste.types.tensors import IGNORE_INDEX, PanopticMap, SemanticMap, pixel_counts, zeros
 
 Overflow = Literal["raise", "largest"]
 """Handling of an image that has more instances than slots."""
@@ -94,11 +94,10 @@ def padded_columns(
             ).to(images.device)
         else:
             tail = [sizes[s] if isinstance(s, str) else s for s in field.shape[1:]]
-            padded = torch.empty(len(column), max_instances, *tail, dtype=field.dtypes[0], device=images.device)
+            padded = zeros((len(column), max_instances, *tail), field.dtypes[0], images.device)
             for b, row in enumerate(column):
                 rows = row.as_subclass(Tensor)
                 padded[b, : len(kept[b])] = rows if len(kept[b]) == len(rows) else rows[kept[b]]
-                padded[b, len(kept[b]) :] = 0
             values[field.batched_name] = padded
     num = torch.tensor([len(k) for k in kept], dtype=torch.int64, device=images.device)
     values["instance_valid"] = torch.arange(max_instances, device=images.device) < num[:, None]

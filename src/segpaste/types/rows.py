@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +19,7 @@ from segpaste.types.batches import PaddedBatchedDenseSample
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import SAMPLE_FIELDS, flags_of
 from segpaste.types.sampling import write_mask
-from segpaste.types.tensors import CameraIntrinsics
+from segpaste.types.tensors import CameraIntrinsics, untouched
 
 _LARGE_BYTES = 64 << 20
 
@@ -107,18 +106,13 @@ def masks_in_slots(masks: Tensor, num_slots: int, device: torch.device) -> Tenso
     """Return masks [N, H, W] as the first of [K, H, W], the others empty; of many pixels only the boxes are copied."""
     num, shape = len(masks), (num_slots, *masks.shape[1:])
     if device.type == "cpu" and math.prod(shape) >= _LARGE_BYTES:
-        slots = untouched_masks(shape)
+        slots = untouched(shape, torch.bool)
         for mask, zeros in zip(masks.numpy(), slots.numpy(), strict=False):
             write_mask(mask, zeros)
         return slots
     slots = torch.empty(shape, dtype=torch.bool, device=device)
     slots[:num], slots[num:] = masks, False
     return slots
-
-
-def untouched_masks(shape: tuple[int, ...]) -> Tensor:
-    """Return empty masks in memory that the system provides only when it is written."""
-    return torch.from_numpy(np.zeros(shape, bool))
 
 
 def kept_slots(column: Tensor, slots: Tensor) -> Tensor:

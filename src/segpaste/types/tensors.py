@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import get_worker_info
 from torchvision import tv_tensors
 
 from segpaste.types.movable import Movable
@@ -204,11 +204,23 @@ def pixel_counts(masks: Tensor) -> Tensor:
     return plain.flatten(1).sum(1)
 
 
-def _ends(covered: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return the first and one past the last entry that is not 0 of each row [N, L], [N, 2]; zeros without one."""
-    first = covered.argmax(1)
-    last = covered.shape[1] - covered[:, ::-1].argmax(1)
-    return (np.stack([first, last], 1) * covered.any(1, keepdims=True)).astype(np.float32)
+def _ends(line: bytes) -> tuple[int, int]:
+    """Return the first and one past the last byte of a line that is not 0; zeros without one."""
+    first = len(line) - len(line.lstrip(b"\0"))
+    return (first, len(line.rstrip(b"\0"))) if first < len(line) else (0, 0)
+
+
+def _boxes_on_cpu(pixels: Tensor) -> Tensor:
+    """Return `tight_boxes` of masks [N, H, W] uint8 on the CPU: rows from words of 8 pixels, columns of those rows."""
+    are_words = pixels.numel() and pixels.shape[2] % 8 == pixels.storage_offset() % 8 == 0 and pixels.is_contiguous()
+    covered = ((pixels.view(torch.int64) if are_words else pixels).amax(2) != 0).numpy()
+    boxes = np.zeros((len(pixels), 4), np.float32)
+    for n, plane in enumerate(pixels.numpy()):
+        top, bottom = _ends(covered[n].tobytes())
+        if bottom:
+            left, right = _ends(plane[top:bottom].max(0).tobytes())
+            boxes[n] = left, top, right, bottom
+    return torch.from_numpy(boxes)
 
 
 def tight_boxes(masks: Tensor) -> Tensor:
@@ -223,12 +235,38 @@ def tight_boxes(masks: Tensor) -> Tensor:
         [N, 4] float32 xyxy, zeros where a mask is empty.
     """
     pixels = masks.as_subclass(Tensor).view(torch.uint8)  # torch reduces bool tensors many times slower
-    covers = pixels.amax(1), pixels.amax(2)
-    if pixels.is_cpu and not is_traced():  # NumPy takes less time for each step, and a mask is often alone
-        return torch.from_numpy(np.stack([_ends(covered.numpy()) for covered in covers], 2).reshape(-1, 4))
+    if pixels.is_cpu and not is_traced():
+        return _boxes_on_cpu(pixels)
     edges = []
-    for covered in covers:
+    for covered in (pixels.amax(1), pixels.amax(2)):
         first = covered.argmax(1)
         last = covered.shape[1] - covered.flip(1).argmax(1)
         edges.append(torch.stack([first, last], 1) * covered.amax(1, keepdim=True))
     return torch.stack(edges, 2).flatten(1).to(torch.float32)
+
+
+def untouched(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return zeros on the CPU, in memory that the system provides only when it is written; torch writes its zeros."""
+    return torch.from_numpy(np.zeros(shape, torch.empty(0, dtype=dtype, device="cpu").numpy().dtype))
+
+
+def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return zeros for a batch: `untouched` on the CPU, in a loader worker in shared memory.
+
+    A worker sends tensors in shared memory. What is made there is not copied, and empty slots, most bytes of a batch,
+    are never written.
+    """
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    if get_worker_info() is None or 0 in shape:
+        return untouched(shape, dtype)
+    num_bytes = math.prod(shape) * dtype.itemsize
+    storage = torch.UntypedStorage._new_shared(num_bytes, device="cpu")  # type: ignore[no-untyped-call]
+    return torch.empty(0, dtype=dtype, device=device).set_(storage).view(*shape)  # new, so zeros
+
+
+def stacked(rows: Sequence[Tensor]) -> Tensor:
+    """Return the rows of a batch as one tensor, see `zeros`."""
+    if get_worker_info() is None:
+        return torch.stack([*rows])
+    return torch.stack([*rows], out=zeros((len(rows), *rows[0].shape), rows[0].dtype, rows[0].device))

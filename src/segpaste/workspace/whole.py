@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-Content = bytes | bytearray | memoryview | Iterable[bytes]
+Content = bytes | bytearray | memoryview | Iterable[bytes | memoryview]
 """Content of a file: bytes, or an iterable of pieces that are written one after the other."""
 
 _NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES}  # errors of file systems that cannot fsync a folder

@@ -14,6 +14,7 @@ from torch import Tensor
 from segpaste.bank import BankSampler, DatasetBank, InstanceBank, stage_bank_batch
 from segpaste.bank.read.class_draws import ClassTable, DrawMode, DrawReport, report_draws, uniforms
 from segpaste.bank.read.pairing import PairedCrops
+from segpaste.bank.read.staging import read_crops
 from segpaste.datasets.views import Samples
 from segpaste.epochs import EpochPass, Stateful, expect_facts, has_state
 from segpaste.seeding import from_int64
@@ -216,8 +217,9 @@ class SeededCrops:
         """
         drawn = [self._drawn(from_int64(seed)) for seed in seeds.tolist()]
         indices = np.array(drawn, np.int64).reshape(len(drawn), self.crops_per_target)
-        staged = stage_bank_batch(self.bank, indices)
-        return staged if seeds.is_cpu else staged.to(seeds.device, non_blocking=True)
+        if seeds.is_cpu:
+            return read_crops(self.bank, indices)
+        return stage_bank_batch(self.bank, indices).to(seeds.device, non_blocking=True)
 
     def _drawn(self, seed: int) -> NDArray[np.int64]:
         """Draw the crops of one target, [K] int64."""

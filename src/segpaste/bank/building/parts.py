@@ -2,7 +2,7 @@
 
     WORK/run.json           fingerprint: everything that the parts depend on
     WORK/parts/000012.rows  packed records of `segpaste.bank.schema.record`, one after another
-    WORK/parts/000012.json  counts of the part, with size and SHA-256; written last, so a part is complete or missing
+    WORK/parts/000012.json  counts of the part, with size and CRC-32; written last, so a part is complete or missing
 
 Images are ordered by ascending image id and objects of an image by ascending annotation id, as numbers. A part is a
 pure function of the fingerprint, so any process can make it at any time.
@@ -10,7 +10,7 @@ pure function of the fingerprint, so any process can make it at any time.
 
 from __future__ import annotations
 
-import hashlib
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from segpaste.bank.building.cropping import (
     cut_object,
     groups_of,
 )
-from segpaste.bank.schema.record import Array, BankError, Layout
+from segpaste.bank.schema.record import Array, BankError, Layout, byte_view
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.lone_objects import LoneObjects
 from segpaste.types import DenseSample
@@ -186,36 +186,36 @@ class PartMaker:
             ValueError, OSError: an image cannot be read, or the part cannot be written.
         """
         tally: dict[str, Any] = {"trimmed": 0, "skipped": Counter(), "kept": Counter()}
-        digest = hashlib.sha256()
+        check = 0
 
-        def records() -> Iterator[bytes]:
+        def records() -> Iterator[memoryview]:
+            nonlocal check
             for index in self.photos_of(part).tolist():
                 for row in self._rows(index, tally):
-                    record = row.tobytes()
-                    digest.update(record)
+                    record = byte_view(row)
+                    check = zlib.crc32(record, check)
                     yield record
 
         path = write_whole(self.notes.path(part, "rows"), records())
-        self.notes.write(part, {"size": path.stat().st_size, "sha256": digest.hexdigest(), **tally})
+        self.notes.write(part, {"size": path.stat().st_size, "crc32": check, **tally})
 
     def found(self, part: int) -> dict[str, Any]:
-        """Return the counts of a finished part: ``skipped``, ``kept``, ``trimmed``, ``size`` and ``sha256``."""
+        """Return the counts of a finished part: ``skipped``, ``kept``, ``trimmed``, ``size`` and ``crc32``."""
         return dict(self.notes.read(part))
 
     def rows(self, part: int) -> Iterator[Array]:
-        """Yield the records of a finished part, one at a time.
+        """Yield the records of a finished part, one at a time, each in the memory of the one before.
 
         Raises:
             BankError: the file was changed; the part then counts as missing.
         """
-        path, size = self.notes.path(part, "rows"), self.layout.dtype.itemsize
-        digest = hashlib.sha256()
+        path, row = self.notes.path(part, "rows"), np.empty((), self.layout.dtype)
+        check, record = 0, byte_view(row)
         with path.open("rb") as file:
-            while len(record := file.read(size)) == size:
-                digest.update(record)
-                yield np.frombuffer(record, self.layout.dtype).reshape(())
-            digest.update(record)
-        if digest.hexdigest() != self.found(part)["sha256"]:
+            while (num := file.readinto(record)) == len(record):
+                check = zlib.crc32(record, check)
+                yield row
+        if zlib.crc32(record[:num], check) != self.found(part)["crc32"]:
             self.notes.path(part).unlink()
             raise BankError(
                 f"{path}: expected the file as it was written, got a changed one; build again to rewrite it"
@@ -305,7 +305,7 @@ class PartMaker:
             found = self.found(part)
             return bool(
                 found["size"] == self.notes.path(part, "rows").stat().st_size
-                and {"kept", "skipped", "trimmed"} <= found.keys()
+                and {"crc32", "kept", "skipped", "trimmed"} <= found.keys()
             )
         except (FileNotFoundError, ValueError, TypeError, KeyError):
             return False

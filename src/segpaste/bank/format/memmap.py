@@ -100,16 +100,15 @@ class MemmapWriter(FolderWriter):
     format: ClassVar[Format] = "memmap"
 
     def _start(self) -> None:
-        self._dtypes = row_dtypes(self.layout)
-        names = {name: f"{name}.raw" if name == CLASSES else name for name in self._dtypes}
+        names = {name: f"{name}.raw" if name == CLASSES else name for name in row_dtypes(self.layout)}
         self._files = {name: HashedFile(self._folder / raw) for name, raw in names.items()}
 
     def _append(self, row: Array) -> None:
-        for name, dtype in self._dtypes.items():
-            part = np.empty((), dtype)
-            for column in dtype.names or ():
-                part[column] = row[column]
-            self._files[name].append(part.tobytes())
+        record, start = byte_view(row), 0
+        for column in self.layout.columns:
+            end = start + self.layout.dtype[column.name].itemsize
+            self._files[file_name(column)].append(record[start:end])
+            start = end
 
     def _finish(self) -> dict[str, FileEntry]:
         entries = {name: file.finish() for name, file in self._files.items()}

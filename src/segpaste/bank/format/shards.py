@@ -171,7 +171,7 @@ class WebDatasetWriter(FolderWriter):
     def _append(self, row: Array) -> None:
         if self._shard is None:
             self._shard = HashedFile(self._folder / shard_name(len(self._entries)))
-        data = row.tobytes()
+        data = byte_view(row)
         member = tarfile.TarInfo(f"crop_{self.num_crops:08d}.bin")
         member.size = len(data)
         self._shard.append(member.tobuf(tarfile.USTAR_FORMAT))

@@ -174,7 +174,7 @@ class Layout:
         Raises:
             BankError: a column is missing, or has another dtype or shape.
         """
-        row = np.zeros((), self.dtype)
+        row = np.empty((), self.dtype)
         for column in self.columns:
             value, shape = getattr(crop, column.name), self.shape(column)
             if value is None:
@@ -233,9 +233,9 @@ def first_fault(columns: Mapping[str, Array]) -> tuple[int, str] | None:
 
 
 def byte_view(array: Array) -> memoryview:
-    """Return the bytes of a contiguous array, to read into."""
+    """Return the bytes of a contiguous array, to read or to write."""
     if array.dtype.kind == "V":
-        array = array.view(np.uint8)
+        array = array.reshape(-1).view(np.uint8)
     return array.data.cast("B") if array.size else memoryview(b"")
 
 

@@ -20,8 +20,8 @@ from segpaste.datasets.lone_objects import LoneObjects
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import DenseSample, InstanceMask, KeypointSchema
-from segpaste.types.rows import untouched_masks
 from segpaste.types.sampling import Size, Window, mask_box, write_mask
+from segpaste.types.tensors import untouched
 
 
 class DrawnMasks:
@@ -34,7 +34,7 @@ class DrawnMasks:
 
     def __init__(self, num: int, size: Size) -> None:
         self._size, self._boxes = size, list[tuple[int, int, int, int]]()
-        self._planes = untouched_masks((num, *size))
+        self._planes = untouched((num, *size), torch.bool)
         self._window = whole(size) if runs_natively() else None
 
     def draw(self, segmentation: object) -> bool:

@@ -1,0 +1,50 @@
+"""Memory of batches: zeros everywhere, and in a loader worker shared with the process that the batch is sent to."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from samples import assert_same, make_samples
+from segpaste.types import BatchedDenseSample, PaddedBatchedDenseSample
+from segpaste.types.tensors import stacked, untouched, zeros
+
+CPU = torch.device("cpu")
+
+
+class Batches(Dataset[tuple[PaddedBatchedDenseSample, list[str]]]):
+    """A padded batch, and the names of its tensors that are not in shared memory."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> tuple[PaddedBatchedDenseSample, list[str]]:
+        batch = BatchedDenseSample.from_samples(make_samples(3)).to_padded(8)
+        names = ("images", "boxes", "labels", "instance_ids", "instance_masks", "padding_mask", "depth")
+        tensors = {name: getattr(batch, name) for name in names}
+        return batch, [name for name, value in tensors.items() if value is not None and not value.is_shared()]
+
+
+def test_batches_of_workers_are_made_in_shared_memory() -> None:
+    ((here, private),) = DataLoader(Batches(), batch_size=None)
+    assert "instance_masks" in private
+    ((sent, private),) = DataLoader(Batches(), batch_size=None, num_workers=1)
+    assert private == []
+    assert_same(here, sent)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0, 4), (3, 0, 2), (5,)])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32])
+def test_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    for found in (untouched(shape, dtype), zeros(shape, dtype, CPU)):
+        assert found.shape == shape
+        assert found.dtype == dtype
+        assert not found.any()
+        found.fill_(1)
+        assert found.all()
+
+
+def test_rows_are_stacked() -> None:
+    rows = [torch.arange(6).view(2, 3) + i for i in range(4)]
+    assert torch.equal(stacked(rows), torch.stack(rows))
