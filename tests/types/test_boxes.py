@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from samples import CPU_BACKENDS, make_batch
+from segpaste._pixels import outward_box
 from segpaste.augmenting.inputs import with_box_masks
 from segpaste.augmenting.photos import Photo, PhotoPick, window_for
 from segpaste.datasets.checking.objects import _encloses
@@ -21,7 +22,7 @@ from segpaste.engine import Classes, engine_for, use_backend
 from segpaste.seeding import SampleKey
 from segpaste.targets.annotated import Annotated, crowd_regions
 from segpaste.types import DenseSample
-from segpaste.types.sampling import FARTHEST_EDGE, box_masks, common_boxes, outward_box, outward_boxes
+from segpaste.types.sampling import FARTHEST_EDGE, box_masks, common_boxes, outward_boxes
 
 EDGES = (-1e30, -(2.0**30), -7.5, -1.0, -0.25, -1e-45, -0.0, 0.0, 1e-45, 0.25, 1.0, 3.999, 2.0**24, 2.0**31, 1e30)
 HOSTILE = [(a, b, max(a, c), max(b, d)) for a, b, c, d in zip(EDGES, EDGES[3:], EDGES[6:], EDGES[5:], strict=False)]

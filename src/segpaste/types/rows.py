@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from segpaste._pixels import write_mask
 from segpaste.seeding import SampleKey, key_tensors
 from segpaste.types import check
 from segpaste.types.batches import PaddedBatchedDenseSample
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import SAMPLE_FIELDS, flags_of
-from segpaste.types.sampling import write_mask
 from segpaste.types.tensors import CameraIntrinsics
 
 _LARGE_BYTES = 64 << 20

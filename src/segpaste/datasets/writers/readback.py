@@ -19,9 +19,11 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.image_files import header_size, read_head, read_pixels
+from segpaste.datasets.formats.image_files import header_size, read_head
+from segpaste.datasets.formats.image_pixels import read_pixels
 from segpaste.datasets.formats.stored_pixels import read_stored
 from segpaste.datasets.writers.annotations import read_regions, stored_pixels, surface_difference, tolerance_px
 from segpaste.datasets.writers.beside_annotations import Images, SplitNames, key_differences, table_differences

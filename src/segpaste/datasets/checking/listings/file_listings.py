@@ -14,15 +14,16 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
+from segpaste._pixels import Size
 from segpaste.datasets.checking.listings.findings import Finding
 from segpaste.datasets.checking.listings.listing import COCO_KEYS, ListedImage, ListedObject, Listing
-from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.entries import (
     CROWD,
     IGNORED,
     INSTANCE,
     NEITHER,
     Box,
+    JsonRow,
     box_of,
     boxless,
     edges_of,
@@ -31,9 +32,10 @@ from segpaste.datasets.entries import (
 )
 from segpaste.datasets.errors import DatasetError, collected, refuse
 from segpaste.datasets.formats.format import Task
-from segpaste.datasets.formats.outlined import OutlinedImages
+from segpaste.datasets.formats.outlined import OutlinedAnnotations
 from segpaste.datasets.formats.text_files import read_lines
 from segpaste.datasets.formats.tool_shapes import NOT_READ
+from segpaste.datasets.formats.yolo.annotations import ONE_KIND
 from segpaste.datasets.formats.yolo.data import (
     YoloData,
     expect_labels,
@@ -42,12 +44,10 @@ from segpaste.datasets.formats.yolo.data import (
     listed_images,
     stray_labels,
 )
-from segpaste.datasets.formats.yolo.dataset import ONE_KIND
 from segpaste.datasets.formats.yolo.labels import LabelFormat, box_px, parse_labels, points_px, polygon_px
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.large_json.index import Column, id_column, join_columns
 from segpaste.datasets.tables import INSTANCES, SEGMENTS, AnnotationTables, Images
-from segpaste.types.sampling import Size
 
 _MANY_CLASSES = 1 << 16
 
@@ -273,7 +273,7 @@ def _yolo_object(row: JsonRow, position: int, data: YoloData) -> ListedObject:
     return ListedObject(row["line"], position, row["label"], None, box, has_keypoints=has_points)
 
 
-def list_shapes(dataset: OutlinedImages) -> Listing:
+def list_shapes(dataset: OutlinedAnnotations) -> Listing:
     """List a dataset of shapes; maps that a dataset also has are not read."""
     listing = Listing(class_names=list(dataset.class_names), has_masks=dataset.has_masks, file=dataset.annotations_file)
     for kind, num in dataset.not_objects.items():
@@ -290,7 +290,7 @@ def list_shapes(dataset: OutlinedImages) -> Listing:
                 drawn_upright=dataset.drawn_upright,
             )
         )
-        lost.update(OutlinedImages.unread(dataset, index))  # a subclass would read maps
+        lost.update(OutlinedAnnotations.unread(dataset, index))  # a subclass would read maps
         for i, (row, where) in enumerate(zip(rows.of(index), dataset.places(index), strict=True)):
             listing.objects.append(
                 ListedObject(
@@ -313,7 +313,7 @@ def list_shapes(dataset: OutlinedImages) -> Listing:
 class _ShapeRows:
     """Entries of a dataset, decoded image by image: memory holds the outlines of one image."""
 
-    def __init__(self, dataset: OutlinedImages) -> None:
+    def __init__(self, dataset: OutlinedAnnotations) -> None:
         self._dataset, self._last = dataset, (-1, list[JsonRow]())
 
     def of(self, index: int) -> list[JsonRow]:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste._pixels import Size, mask_box
 from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject, Listing
 from segpaste.datasets.entries import Box
 from segpaste.datasets.formats.image_files import ImageHead
 from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.types.sampling import Size, mask_box
 
 
 class Place(NamedTuple):

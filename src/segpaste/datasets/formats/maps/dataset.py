@@ -21,11 +21,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import Crowd, JsonRow, Surfaces
+from segpaste.datasets.annotations import Surfaces
+from segpaste.datasets.contract import Crowd
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco.panoptic import CocoPanopticSchema
-from segpaste.datasets.formats.format import AnnotatedImages, PackedRecords
-from segpaste.datasets.formats.image_files import read_rgb, upright_size
+from segpaste.datasets.formats.annotated_images import AnnotatedImages
+from segpaste.datasets.formats.coco.segments import CocoPanopticSchema
+from segpaste.datasets.formats.image_annotations import PackedRecords
+from segpaste.datasets.formats.image_files import upright_size
+from segpaste.datasets.formats.image_pixels import read_rgb
 from segpaste.datasets.formats.instances import sample_of_boxes
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.decoding import OF_STUFF, Classes, Ids, Objects, read_class_list
