@@ -163,7 +163,7 @@ class Ade20kFull(MapFormat):
 
     def photos(self) -> type[MapPhotos]:
         """Return the class that knows the files that are not read."""
-        from segpaste.datasets.formats.maps.ade20k import FullAde20kPhotos  # with torch, for samples
+        from segpaste.datasets.formats.maps.dataset import FullAde20kPhotos  # with torch, for samples
 
         return FullAde20kPhotos
 
