@@ -35,13 +35,18 @@ def plain(box: tuple[float, ...]) -> list[int]:
 
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=4, max_size=4))
 def test_rounding(box: list[float]) -> None:
-    assert outward_boxes(torch.tensor(box)).tolist() == plain(tuple(box))
+    assert outward_boxes(torch.tensor(box)).tolist() == plain(tuple(box)) == [*outward_box(box)]
     x1, y1, x2, y2 = outward_box(box, (7, 9))
     mask = np.zeros((7, 9), bool)
     mask[y1:y2, x1:x2] = True
     assert np.array_equal(box_masks(torch.tensor(box), (7, 9)).numpy(), mask)
     assert 0 <= x1 <= x2 <= 9
     assert 0 <= y1 <= y2 <= 7
+
+
+@pytest.mark.parametrize("edge", [*EDGES, float("nan"), float("inf"), -float("inf")])
+def test_one_box_without_torch_rounds_as_tensors_do(edge: float) -> None:
+    assert [*outward_box([edge] * 4)] == outward_boxes(torch.full((4,), edge, dtype=torch.float64)).tolist()
 
 
 @pytest.mark.parametrize("backend", CPU_BACKENDS)
