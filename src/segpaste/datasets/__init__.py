@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from segpaste.datasets.annotations import Annotations as Annotations
     from segpaste.datasets.checking.check import check_dataset as check_dataset
     from segpaste.datasets.checking.report import ClassHealth as ClassHealth
     from segpaste.datasets.checking.report import Finding as Finding
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from segpaste.datasets.scenes import scene_batch as scene_batch
 
 _HOMES = {
+    "segpaste.datasets.annotations": ("Annotations",),
     "segpaste.datasets.formats.backgrounds": ("BackgroundImages",),
     "segpaste.datasets.conversion.conversion": ("ConversionSummary",),
     "segpaste.datasets.conversion.convert": ("convert_dataset",),

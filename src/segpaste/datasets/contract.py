@@ -110,7 +110,7 @@ class FederatedLabels(Movable):
 
 
 class AnnotatedDataset(Annotations, Dataset[DenseSample]):
-    """Map-style dataset of samples, with what is known about them; see `Annotations` for the attributes."""
+    """Map-style dataset of samples, with what is known about them; see `Annotations` for its other members."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
