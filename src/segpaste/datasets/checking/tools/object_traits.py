@@ -97,7 +97,7 @@ def _ignored(shape: Shape) -> bool:
 
 
 def _box_only(shape: Shape) -> bool:
-    return _is_object(shape) and shape.segmentation is None and shape.box is not None
+    return _is_object(shape) and shape.found.segmentation is None and shape.box is not None
 
 
 def _thin(shape: Shape) -> bool:

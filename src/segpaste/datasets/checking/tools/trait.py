@@ -76,7 +76,7 @@ class Shape:
 
 
 def _is_numbers(polygon: object) -> bool:
-    return isinstance(polygon, list) and all(isinstance(value, int | float) for value in polygon)
+    return isinstance(polygon, list) and all(issubclass(kind, int | float) for kind in {*map(type, polygon)})
 
 
 class ListedSplit(NamedTuple):

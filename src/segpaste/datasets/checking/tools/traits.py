@@ -130,7 +130,7 @@ def _box_among_masks(split: ListedSplit) -> Iterator[Place]:
     if any(of.segmentation is not None for of in whole):
         for of in whole:
             size = split.sizes[of.image]
-            if size is not None and Shape(of, size).segmentation is None and of.box_px(size) is not None:
+            if size is not None and of.segmentation is None and of.box_px(size) is not None:
                 yield Place(of.image, of.id)
 
 
