@@ -16,12 +16,13 @@ import pytest
 import torch
 from health_files import CORNERS, FORMATS, NUM, SIZE, png, write
 from PIL import Image
+from torch.utils.data import Dataset
 
 import segpaste
 from cutout_files import write_cutouts
 from samples import make_sample
 from segpaste.cli import main
-from segpaste.datasets import CutOuts, DatasetError, JoinedPhotos, check_dataset, open_dataset
+from segpaste.datasets import CutOuts, DatasetError, JoinedPhotos, check_dataset, find_dataset, open_dataset
 from segpaste.datasets.checking.check import check_unopened
 from segpaste.datasets.checking.report import KINDS, HealthReport, report_lines
 from yolo_files import BOX, SQUARE, write_yolo
@@ -76,6 +77,18 @@ def test_annotations_are_checked_without_torch(tmp_path: Path) -> None:
     file = tmp_path / "coco/annotations/instances_train.json"
     commands.append(["check", str(file), "--images", str(tmp_path / "coco/train")])
     assert run_without_torch(commands, 0).count("healthy: 0 errors") == len(FORMATS) - len(OF_SAMPLES) + 1
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_annotations_are_as_healthy_as_their_dataset(tmp_path: Path, name: str) -> None:
+    """Only those in maps are read with samples; a dataset is one of torch, and its annotations are none."""
+    write(tmp_path, name)
+    found = find_dataset(tmp_path)
+    annotations, dataset = found.read(), found.open()
+    assert isinstance(dataset, Dataset)
+    assert isinstance(annotations, Dataset) == (name in OF_SAMPLES)
+    reports = [check_dataset(of, decode=True, tools=["all"]).to_dict() for of in (annotations, dataset)]
+    assert reports[0] == reports[1]
 
 
 def test_rules_of_tools_need_no_torch(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -97,8 +96,8 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
     is_strict = _is_strict(file)
     has_masks, without, without_box = False, list[int](), list[int]()
 
-    def segmentation(place: int, row_id: int, size: Size) -> object:
-        return file.row(int(marks[place]) + 1, int(marks[place + 1]), row_id)["segmentation"]
+    def row_at(place: int, row_id: int) -> JsonRow:
+        return file.row(int(marks[place]) + 1, int(marks[place + 1]), row_id)
 
     for block in tables.annotations():
         ids.append(block.ids)
@@ -114,7 +113,7 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
                 without.append(len(objects))
             if kind == NEITHER:
                 without_box.append(row["id"])
-            mask = None if outline is None else partial(segmentation, place, row["id"])
+            mask = None if outline is None else _Segmentation(row_at, place, row["id"])
             known, has_points = label if label >= 0 else None, any(points[2::3]) if points else False
             lacks = tuple(key for key in COCO_KEYS if row.get(key) is None)
             found = ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points, lacks=lacks)
@@ -127,6 +126,18 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
             refuse(boxless(file.path, row_id), annotation=row_id)
     is_placed = tables.place(join_columns(ids), join_columns(image_ids), images) >= 0
     listing.objects = objects if is_placed.all() else [*compress(objects, is_placed.tolist())]
+
+
+class _Segmentation:
+    """Function of (H, W) that reads the segmentation of an entry; a partial function takes three times the memory."""
+
+    __slots__ = ("_id", "_place", "_row_at")
+
+    def __init__(self, row_at: Callable[[int, int], JsonRow], place: int, row_id: int) -> None:
+        self._row_at, self._place, self._id = row_at, place, row_id
+
+    def __call__(self, size: Size) -> object:
+        return self._row_at(self._place, self._id)["segmentation"]
 
 
 def _is_strict(file: AnnotationFile) -> bool:
