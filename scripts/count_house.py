@@ -39,19 +39,19 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 79,
+    "files with one importer, in their own folder": 81,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
-    "isinstance of single datasets": 24,
+    "isinstance of single datasets": 25,
     "walks through COCO's tables": 0,
     "readers of boxes only": 1,
-    "functions that round outwards": 2,
+    "functions that round outwards": 3,
     "shared lines of augmentation": 5_500,
     "shared lines of augmenting": 4_700,
     "shared lines of bank": 5_700,
     "shared lines of cli": 3_000,
-    "shared lines of datasets": 21_200,
+    "shared lines of datasets": 21_600,
     "shared lines of encoder": 3_300,
     "shared lines of engine": 10_600,
     "shared lines of epochs": 1_200,
@@ -62,7 +62,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of replay": 800,
     "shared lines of samplers": 900,
     "shared lines of targets": 1_300,
-    "shared lines of the top": 900,
+    "shared lines of the top": 1_000,
     "shared lines of tuning": 700,
     "shared lines of types": 3_300,
     "shared lines of viz": 3_200,
@@ -70,7 +70,7 @@ CEILINGS: dict[str, int] = {
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 144,
+    "files of segpaste augment": 150,
     "records of segpaste augment": 85,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 28,

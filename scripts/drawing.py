@@ -18,7 +18,7 @@ from torchvision.transforms import v2
 
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PasteReport
 from segpaste.datasets import open_dataset
-from segpaste.datasets.formats.format import AnnotatedImages
+from segpaste.datasets.formats.annotated_images import AnnotatedImages
 from segpaste.datasets.scenes import SceneConfig, SceneDataset, scene_batch
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.viz import draw_instances, draw_panoptic, draw_semantic

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +29,19 @@ print(cpu, int(status["VmRSS"].split()[0]) / 1024)
 """
 
 
+LAUNCH = """
+import json, os, subprocess, sys, time
+start = time.perf_counter()
+process = subprocess.Popen(sys.argv[2:])
+_, status, used = os.wait4(process.pid, 0)
+process.returncode = os.waitstatus_to_exitcode(status)
+figures = {"CPU s": used.ru_utime + used.ru_stime, "wall s": time.perf_counter() - start, "MiB": used.ru_maxrss / 1024}
+json.dump(figures, open(sys.argv[1], "w"))
+sys.exit(process.returncode)
+"""
+"""Small process that starts a command, since the kernel counts the memory of the process that forks as the child's."""
+
+
 def run(words: list[str]) -> tuple[Figures, str]:
     """Run Python with these words; return its figures and what it printed.
 
@@ -36,17 +49,13 @@ def run(words: list[str]) -> tuple[Figures, str]:
         RuntimeError: it failed.
     """
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    with tempfile.TemporaryFile("w+") as printed:
-        start = time.perf_counter()
-        process = subprocess.Popen([sys.executable, *words], env=environment, stdout=printed, stderr=printed, text=True)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        printed.seek(0)
-        text = printed.read()
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(words[:4])}: expected exit code 0, got {process.returncode}: {text[-500:]}")
-    return {"CPU s": usage.ru_utime + usage.ru_stime, "wall s": seconds, "MiB": usage.ru_maxrss / 1024}, text
+    with tempfile.NamedTemporaryFile("r") as used:
+        launched = [sys.executable, "-c", LAUNCH, used.name, sys.executable, *words]
+        done = subprocess.run(launched, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            text = done.stderr[-500:]
+            raise RuntimeError(f"{' '.join(words[:4])}: expected exit code 0, got {done.returncode}: {text}")
+        return json.load(used), done.stdout
 
 
 def _each(words: list[str]) -> Iterator[Figures]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import statistics
@@ -30,11 +31,23 @@ def timed(calls: Iterator[Callable[[], object]], num: int) -> Iterator[Figures]:
     """Yield the median CPU milliseconds of a call, over ``num`` calls; as many are not timed before."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    worker._worker_info = worker.WorkerInfo(id=0, num_workers=1, seed=0, dataset=None)  # for get_worker_info
-    for call in itertools.islice(calls, num):
-        call()
+    with _as_worker():
+        for call in itertools.islice(calls, num):
+            call()
     while True:
-        yield {"CPU ms": statistics.median(map(timing.cpu_clock, itertools.islice(calls, num)))}
+        with _as_worker():
+            median = statistics.median(map(timing.cpu_clock, itertools.islice(calls, num)))
+        yield {"CPU ms": median}
+
+
+@contextlib.contextmanager
+def _as_worker() -> Iterator[None]:
+    """Let `torch.utils.data.get_worker_info` say that this is a worker."""
+    worker._worker_info = worker.WorkerInfo(id=0, num_workers=1, seed=0, dataset=None)
+    try:
+        yield
+    finally:
+        worker._worker_info = None
 
 
 def opened(data: Data) -> Any:

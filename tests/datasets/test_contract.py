@@ -14,7 +14,8 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 from segpaste.bank import DatasetBank, Selection, build_bank, open_bank
 from segpaste.datasets import AnnotatedDataset, DatasetWrapper, JoinedPhotos, SceneConfig, SceneDataset, check_dataset
-from segpaste.datasets.contract import ATTRIBUTES, OF_IMAGE
+from segpaste.datasets.annotations import ATTRIBUTES, Annotations
+from segpaste.datasets.contract import OF_IMAGE
 from segpaste.datasets.views import annotated
 from segpaste.types import DenseSample
 
@@ -81,7 +82,7 @@ def test_a_class_that_knows_its_labels_lists_them() -> None:
 
 
 def test_every_member_of_a_sample_is_passed_through() -> None:
-    members = {name for name, value in vars(AnnotatedDataset).items() if not name.startswith("_")}
+    members = {name for name in vars(AnnotatedDataset) | vars(Annotations) if not name.startswith("_")}
     of_dataset = {"categories", "searched_folders", "tables", "facts", "joined", "incomplete_images"}
     of_dataset |= {"stray_files", "unread_paths", "left_out_files"}
     of_unchanged_samples = {"lone_objects"}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,15 +16,26 @@ import pytest
 import torch
 from health_files import CORNERS, FORMATS, NUM, SIZE, png, write
 from PIL import Image
+from torch.utils.data import Dataset
 
+import segpaste
 from cutout_files import write_cutouts
 from samples import make_sample
 from segpaste.cli import main
-from segpaste.datasets import CutOuts, DatasetError, JoinedPhotos, check_dataset, open_dataset
+from segpaste.datasets import CutOuts, DatasetError, JoinedPhotos, check_dataset, find_dataset, open_dataset
 from segpaste.datasets.checking.check import check_unopened
 from segpaste.datasets.checking.report import KINDS, HealthReport, report_lines
 from yolo_files import BOX, SQUARE, write_yolo
 
+NO_TORCH = """
+import sys
+from segpaste.cli import main
+for words in {commands!r}:
+    assert main(words) in {codes}, words
+    assert not {{"torch", "torchvision"}} & set(sys.modules), words
+"""
+OF_SAMPLES = ("voc masks", "label-maps")
+"""Formats whose objects are in maps, which are read with their samples."""
 SHAPES = ("labelme", "cvat", "label-studio", "voc", "yolo", "coco")
 
 
@@ -43,6 +57,53 @@ def assert_named(report: HealthReport, root: Path) -> None:
         assert found["file"].startswith(str(root)), found
         assert found["message"].startswith(found["file"]), found
         assert f"\n      {found['message']}" in lines
+
+
+def run_without_torch(commands: list[list[str]], *codes: int) -> str:
+    """Run commands in a process of their own, in which none imports torch, and return what they print."""
+    path = str(Path(segpaste.__file__).parents[1])
+    words = [sys.executable, "-c", NO_TORCH.format(commands=commands, codes=codes)]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_annotations_are_checked_without_torch(tmp_path: Path) -> None:
+    commands = []
+    for name in FORMATS:
+        if name not in OF_SAMPLES:
+            write(tmp_path / name, name)
+            commands += [["check", str(tmp_path / name), *more] for more in ([], ["--decode", "--json"])]
+    file = tmp_path / "coco/annotations/instances_train.json"
+    commands.append(["check", str(file), "--images", str(tmp_path / "coco/train")])
+    assert run_without_torch(commands, 0).count("healthy: 0 errors") == len(FORMATS) - len(OF_SAMPLES) + 1
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_annotations_are_as_healthy_as_their_dataset(tmp_path: Path, name: str) -> None:
+    """Only those in maps are read with samples; a dataset is one of torch, and its annotations are none."""
+    write(tmp_path, name)
+    found = find_dataset(tmp_path)
+    annotations, dataset = found.read(), found.open()
+    assert isinstance(dataset, Dataset)
+    assert isinstance(annotations, Dataset) == (name in OF_SAMPLES)
+    reports = [check_dataset(of, decode=True, tools=["all"]).to_dict() for of in (annotations, dataset)]
+    assert reports[0] == reports[1]
+
+
+def test_rules_of_tools_need_no_torch(tmp_path: Path) -> None:
+    names = [name for name in FORMATS if name not in OF_SAMPLES]
+    for name in names:
+        write(tmp_path / name, name)
+    printed = run_without_torch([["check", str(tmp_path / name), "--for", "all"] for name in names], 0, 1)
+    assert printed.count("pycocotools") >= len(names)
+
+
+def test_what_readers_reject_is_checked_without_torch(tmp_path: Path) -> None:
+    write(tmp_path, "coco")
+    file = tmp_path / "annotations/instances_train.json"
+    file.write_text(file.read_text().replace('"category_id": 1', '"category_id": 5', 1))
+    assert "annotation 1" in run_without_torch([["check", str(tmp_path)]], 1)
 
 
 @pytest.mark.parametrize("decode", [False, True])

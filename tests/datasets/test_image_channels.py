@@ -13,7 +13,7 @@ from PIL import Image
 from map_files import png_of_16_bits
 from on_disk import noise
 from segpaste.datasets import DatasetError
-from segpaste.datasets.formats.image_files import read_rgb, read_upright
+from segpaste.datasets.formats.image_pixels import read_rgb, read_upright
 from segpaste.datasets.formats.image_scan import image_problem
 
 SIZE = (7, 11)

@@ -17,7 +17,8 @@ import segpaste
 from on_disk import noise
 from segpaste.datasets import DatasetError
 from segpaste.datasets.formats.cutouts import read_cutout
-from segpaste.datasets.formats.image_files import check_head, read_head, read_pixels, read_upright, upright_size
+from segpaste.datasets.formats.image_files import check_head, read_head, upright_size
+from segpaste.datasets.formats.image_pixels import read_pixels, read_upright
 from segpaste.datasets.formats.stored_pixels import read_array
 from segpaste.datasets.writers.annotations import stored_pixels
 

@@ -12,7 +12,7 @@ from PIL import ExifTags, Image
 from samples import make_samples
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.image_files import read_pixels
+from segpaste.datasets.formats.image_pixels import read_pixels
 from segpaste.datasets.formats.image_scan import ImageProblem, image_problem, problem_lines, scan_images
 from segpaste.datasets.views import annotated
 from segpaste.types import DenseSample

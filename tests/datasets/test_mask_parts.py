@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from segpaste.datasets.mask_parts import num_holes, num_parts, parts_of, runs_of
+from segpaste.datasets.mask_parts import column_runs, num_parts_and_holes, parts_of, runs_of
 
 SIZES = [(1, 1), (1, 9), (9, 1), (2, 2), (5, 7), (17, 11), (33, 64)]
 DENSITIES = [0.0, 0.1, 0.4, 0.6, 0.9, 1.0]
@@ -17,6 +17,22 @@ CROSS, SQUARE = ndimage.generate_binary_structure(2, 1), np.ones((3, 3), bool)
 def _masks(size: tuple[int, int], density: float) -> list[NDArray[np.bool_]]:
     rng = np.random.default_rng(size[0] * 100 + size[1])
     return [rng.random(size) < density for _ in range(20)]
+
+
+def counts(mask: NDArray[np.bool_]) -> tuple[int, int]:
+    """Return the number of parts and of holes."""
+    return num_parts_and_holes(runs_of(mask), mask.shape[1])
+
+
+def _lengths(mask: NDArray[np.bool_]) -> list[int]:
+    """Return run lengths down the columns, background first, pixel by pixel."""
+    lengths, is_inside = [0], False
+    for pixel in mask.T.reshape(-1).tolist():
+        if pixel != is_inside:
+            lengths.append(0)
+            is_inside = pixel
+        lengths[-1] += 1
+    return lengths
 
 
 @pytest.mark.parametrize("diagonal", [True, False])
@@ -29,7 +45,7 @@ def test_parts_are_those_of_scipy(size: tuple[int, int], density: float, diagona
         parts = parts_of(runs, mask.shape[1], diagonal=diagonal)
         of_scipy = labels[runs.rows, runs.starts] - 1  # SciPy numbers parts by their first pixels, too
         assert parts.tolist() == of_scipy.tolist()
-        assert not diagonal or num_parts(mask) == num
+        assert not diagonal or counts(mask)[0] == num
 
 
 @pytest.mark.parametrize("density", DENSITIES)
@@ -37,7 +53,7 @@ def test_parts_are_those_of_scipy(size: tuple[int, int], density: float, diagona
 def test_holes_are_the_enclosed_background_of_scipy(size: tuple[int, int], density: float) -> None:
     for mask in _masks(size, density):
         _, num = ndimage.label(np.pad(~mask, 1, constant_values=True), CROSS)
-        assert num_holes(mask) == num - 1
+        assert counts(mask)[1] == counts(mask.T)[1] == num - 1
 
 
 def test_runs_cover_the_mask() -> None:
@@ -49,13 +65,27 @@ def test_runs_cover_the_mask() -> None:
         assert (painted == mask).all()
 
 
+@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_runs_down_the_columns_are_those_of_the_transposed_mask(size: tuple[int, int], density: float) -> None:
+    """Also if run lengths of zero divide the runs."""
+    for mask in _masks(size, density):
+        lengths = _lengths(mask)
+        divided = [part for length in lengths for part in ((1, 0, length - 1) if length > 1 else (length,))]
+        for told in (lengths, divided):
+            found = column_runs(np.array(told, np.int64), size[0])
+            assert [of.tolist() for of in found] == [of.tolist() for of in runs_of(mask.T)]
+
+
 def test_shapes_by_hand() -> None:
     ring = np.ones((5, 5), bool)
     ring[2, 2] = False
-    assert (num_parts(ring), num_holes(ring)) == (1, 1)
+    assert counts(ring) == (1, 1)
     ring[1, 1] = False  # touches the hole at a corner only, and is a hole of its own
-    assert num_holes(ring) == 2
+    assert counts(ring) == (1, 2)
     corners = np.eye(3, dtype=bool)
-    assert (num_parts(corners), num_holes(corners)) == (1, 0)
+    assert counts(corners) == (1, 0)
     spiral = np.array([[1, 1, 1, 1, 1], [0, 0, 0, 0, 1], [1, 1, 1, 0, 1], [1, 0, 0, 0, 1], [1, 1, 1, 1, 1]], bool)
-    assert (num_parts(spiral), num_holes(spiral)) == (1, 0)
+    assert counts(spiral) == (1, 0)
+    stairs = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]], bool)
+    assert counts(stairs) == (2, 0)

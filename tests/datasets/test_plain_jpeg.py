@@ -14,7 +14,7 @@ from PIL import ExifTags, Image, JpegImagePlugin
 
 from segpaste.datasets import DatasetError
 from segpaste.datasets.formats import image_files, plain_jpeg
-from segpaste.datasets.formats.image_files import read_part, read_pixels
+from segpaste.datasets.formats.image_pixels import read_part, read_pixels
 
 SIZE, PART = (75, 53), (3, 2, 9, 20)
 PLAIN: dict[str, dict[str, Any]] = {

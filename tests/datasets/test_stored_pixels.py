@@ -13,8 +13,8 @@ from PIL import Image
 
 from map_files import png_of_16_bits
 from segpaste.datasets import DatasetError, open_dataset
-from segpaste.datasets.formats.coco.panoptic import read_segment_ids
-from segpaste.datasets.formats.image_files import read_upright
+from segpaste.datasets.formats.coco.segments import read_segment_ids
+from segpaste.datasets.formats.image_pixels import read_upright
 from segpaste.datasets.formats.stored_pixels import one_channel, read_array
 from segpaste.datasets.formats.voc.files import palette, read_map
 from stored_files import chunk, packed, png, tiff

@@ -25,7 +25,7 @@ from segpaste.datasets import (
     make_large_scale_jittering,
 )
 from segpaste.datasets import _windows as sample_windows
-from segpaste.datasets.formats.image_files import read_pixels
+from segpaste.datasets.formats.image_pixels import read_pixels
 from segpaste.datasets.formats.instances import InstanceImages
 from segpaste.engine import use_backend
 from segpaste.types import DenseSample

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from segpaste.datasets import YoloDataset
-from segpaste.datasets.formats.image_files import read_upright, upright_size
+from segpaste.datasets.formats.image_files import upright_size
+from segpaste.datasets.formats.image_pixels import read_upright
 from segpaste.datasets.formats.yolo.data import label_path
 from yolo_files import NAMES, SQUARE, TRIANGLE, photo, write_split, write_yaml, write_yolo
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from samples import CPU_BACKENDS, make_batch
 from samples import tight_boxes as expected_boxes
+from segpaste._pixels import outward_box
 from segpaste.augmenting.inputs import with_box_masks
 from segpaste.augmenting.photos import Photo, PhotoPick, window_for
 from segpaste.datasets.checking.objects import _encloses
@@ -25,7 +26,7 @@ from segpaste.engine import Classes, engine_for, use_backend
 from segpaste.seeding import SampleKey
 from segpaste.targets.annotated import Annotated, crowd_regions
 from segpaste.types import DenseSample, tight_boxes
-from segpaste.types.sampling import FARTHEST_EDGE, box_masks, common_boxes, outward_box, outward_boxes
+from segpaste.types.sampling import FARTHEST_EDGE, box_masks, common_boxes, outward_boxes
 
 EDGES = (-1e30, -(2.0**30), -7.5, -1.0, -0.25, -1e-45, -0.0, 0.0, 1e-45, 0.25, 1.0, 3.999, 2.0**24, 2.0**31, 1e30)
 HOSTILE = [(a, b, max(a, c), max(b, d)) for a, b, c, d in zip(EDGES, EDGES[3:], EDGES[6:], EDGES[5:], strict=False)]
@@ -38,13 +39,18 @@ def plain(box: tuple[float, ...]) -> list[int]:
 
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=4, max_size=4))
 def test_rounding(box: list[float]) -> None:
-    assert outward_boxes(torch.tensor(box)).tolist() == plain(tuple(box))
+    assert outward_boxes(torch.tensor(box)).tolist() == plain(tuple(box)) == [*outward_box(box)]
     x1, y1, x2, y2 = outward_box(box, (7, 9))
     mask = np.zeros((7, 9), bool)
     mask[y1:y2, x1:x2] = True
     assert np.array_equal(box_masks(torch.tensor(box), (7, 9)).numpy(), mask)
     assert 0 <= x1 <= x2 <= 9
     assert 0 <= y1 <= y2 <= 7
+
+
+@pytest.mark.parametrize("edge", [*EDGES, float("nan"), float("inf"), -float("inf")])
+def test_one_box_without_torch_rounds_as_tensors_do(edge: float) -> None:
+    assert [*outward_box([edge] * 4)] == outward_boxes(torch.full((4,), edge, dtype=torch.float64)).tolist()
 
 
 @pytest.mark.parametrize("backend", CPU_BACKENDS)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from segpaste._pixels import outward_box
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy, SourceConfig, prepare
 from segpaste.augmenting.options import AnyPath, AugmentError, InputOptions, option
 from segpaste.bank import open_bank
@@ -28,8 +29,9 @@ from segpaste.datasets import (
     find_dataset,
 )
 from segpaste.datasets._common_fields import MOST_TRIES
-from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.photos import written_categories
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.sidecar_maps import unread_beside
 from segpaste.datasets.identity import digests_of
@@ -37,7 +39,6 @@ from segpaste.datasets.joined import ClassMap
 from segpaste.datasets.views import Samples, annotated
 from segpaste.datasets.writers.coco_panoptic import CocoSegments
 from segpaste.types import BatchedDenseSample, DenseSample, InstanceMask, PanopticSchema
-from segpaste.types.sampling import outward_box
 from segpaste.types.tensors import IGNORE_INDEX
 
 NUM_SCENES = 100_000

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.options import AugmentError, AugmentOptions, Progress, command, option
 from segpaste.datasets import DatasetError, FoundDataset, YoloDataset
-from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.writers.dataset_writer import DatasetWriter
 from segpaste.datasets.writers.layouts import LAYOUTS, WrittenLayout

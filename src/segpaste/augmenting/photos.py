@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste._pixels import outward_box
 from segpaste.bank.read.own_size import over_classes
 from segpaste.datasets._orders import shuffled_order
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
@@ -26,7 +27,7 @@ from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import SampleKey, random_bits_numpy
 from segpaste.types import DenseSample, select_instances
 from segpaste.types.dense import fill_holes
-from segpaste.types.sampling import outward_box, outward_boxes
+from segpaste.types.sampling import outward_boxes
 
 RECORDS = "replay.jsonl"
 """File of an augmented dataset with a replay record of every image, one per line."""

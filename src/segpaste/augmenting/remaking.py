@@ -23,7 +23,8 @@ from segpaste.augmenting.options import AnyPath, AugmentError, Progress
 from segpaste.augmenting.photos import RECORDS, Photo, PhotoPick, PhotoReader, PhotoSequence, cornered, cut_to
 from segpaste.augmenting.steps import carried_of, keys_of, made_image
 from segpaste.bank import DatasetBank, InstanceBank
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, without_counts
 from segpaste.datasets.formats.image_files import open_image
 from segpaste.datasets.formats.references import KINDS, Copy, Owner, is_file_name, resolved

@@ -22,7 +22,7 @@ from segpaste.augmenting.photos import RECORDS
 from segpaste.augmenting.report import draw, report_item, write_pages
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.summary import AugmentSummary
-from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import without_counts
 from segpaste.datasets.formats.references import Copy
 from segpaste.datasets.writers.counterparts import WrittenCounterparts

@@ -13,7 +13,8 @@ from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.layouts import writer_of
 from segpaste.augmenting.pasting import Augmented, Origin, Paster
 from segpaste.augmenting.photos import OVERWRITTEN, Photo, PhotoReader
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.geometry_keys import CAMERA_KEY, without_geometry
 from segpaste.datasets.formats.kept_shapes import placed_keys, placed_rows

@@ -31,25 +31,23 @@ def run_alone(command: Any) -> NoReturn:
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Import torch and what needs it, for a command that pastes or reads images and neither trains nor compiles.
+    """Import what a command needs that pastes or reads images and neither trains nor compiles.
 
-    In a process of its own the command imports without collecting garbage, leaves out torch's compiler, and uses one
-    thread of torch unless OMP_NUM_THREADS is set, because its images are too small to be divided. What the imports
-    made lives as long as the process, so later collections skip it.
+    In a process of its own the command imports without collecting garbage. If that imports torch, it leaves out the
+    compiler, and uses one thread unless OMP_NUM_THREADS is set, because its images are too small to be divided. What
+    was made lives as long as the process, so later collections skip it.
     """
     if not _own_process.is_set():
         yield
         return
     gc.disable()
     try:
-        import torch
-
         _put_off_compiler()
         yield
     finally:
         gc.freeze()
         gc.enable()
-    if "OMP_NUM_THREADS" not in os.environ:
+    if "OMP_NUM_THREADS" not in os.environ and (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
 
 

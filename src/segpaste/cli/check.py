@@ -6,8 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from segpaste.augmenting.options import InputOptions
-from segpaste.cli._arguments import add_photos, add_progress, integer, options_of
+from segpaste.cli._arguments import add_photos, add_progress, integer
 from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 
@@ -82,20 +81,26 @@ def run(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> HealthReport:
     import warnings
 
-    with importing():
-        from segpaste.augmenting.inputs import open_dataset
-        from segpaste.cli._printed import progress
-        from segpaste.datasets import DatasetError, check_dataset
-        from segpaste.datasets.checking.check import check_unopened
-        from segpaste.datasets.formats.format import ReadOptions
-
     options: dict[str, Any] = {"decode": args.decode, "num_threads": max(1, args.workers), "tools": args.tools}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # findings contain them in detail
-        try:
-            inputs = open_dataset(options_of(InputOptions, args), 0, 0)
-        except DatasetError as error:
+        with importing():  # reading imports torch if the annotations of a format are those of its samples
+            from segpaste.cli._printed import progress
+            from segpaste.datasets.checking.check import check_dataset, check_unopened
+            from segpaste.datasets.errors import DatasetError
+            from segpaste.datasets.formats.format import ReadOptions
+            from segpaste.datasets.formats.registry import find_dataset
+
             given = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=args.task)
-            return check_unopened(args.dataset, error, args.split, given, format=args.from_, **options)
-        with progress(len(inputs.photos)) as bar:
-            return check_dataset(inputs.photos, advance=bar.update, **options)
+            rejected = None
+            try:
+                found = find_dataset(args.dataset, args.from_)
+                annotations = found.read(args.split, given)
+            except DatasetError as error:
+                rejected = error
+        if rejected is not None:
+            return check_unopened(args.dataset, rejected, args.split, given, format=args.from_, **options)
+        if not len(annotations):
+            raise CommandError(f"{found.path}: expected at least one image, got none")
+        with progress(len(annotations)) as bar:
+            return check_dataset(annotations, advance=bar.update, **options)

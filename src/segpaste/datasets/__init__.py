@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from segpaste.datasets.annotations import Annotations as Annotations
     from segpaste.datasets.checking.check import check_dataset as check_dataset
     from segpaste.datasets.checking.report import ClassHealth as ClassHealth
     from segpaste.datasets.checking.report import Finding as Finding
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.backgrounds import BackgroundImages as BackgroundImages
     from segpaste.datasets.formats.coco.dataset import CocoDetectionV2 as CocoDetectionV2
     from segpaste.datasets.formats.coco.panoptic import CocoPanoptic as CocoPanoptic
-    from segpaste.datasets.formats.coco.panoptic import CocoPanopticSchema as CocoPanopticSchema
+    from segpaste.datasets.formats.coco.segments import CocoPanopticSchema as CocoPanopticSchema
     from segpaste.datasets.formats.conventions import convert_depth as convert_depth
     from segpaste.datasets.formats.conventions import convert_normals as convert_normals
     from segpaste.datasets.formats.conventions import convert_semantic as convert_semantic
@@ -52,13 +53,15 @@ if TYPE_CHECKING:
     from segpaste.datasets.scenes import scene_batch as scene_batch
 
 _HOMES = {
+    "segpaste.datasets.annotations": ("Annotations",),
     "segpaste.datasets.formats.backgrounds": ("BackgroundImages",),
     "segpaste.datasets.conversion.conversion": ("ConversionSummary",),
     "segpaste.datasets.conversion.convert": ("convert_dataset",),
     "segpaste.datasets.contract": ("AnnotatedDataset", "DatasetWrapper", "FederatedLabels"),
     "segpaste.datasets.errors": ("DatasetError",),
     "segpaste.datasets.formats.coco.dataset": ("CocoDetectionV2",),
-    "segpaste.datasets.formats.coco.panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
+    "segpaste.datasets.formats.coco.panoptic": ("CocoPanoptic",),
+    "segpaste.datasets.formats.coco.segments": ("CocoPanopticSchema",),
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),
     "segpaste.datasets.formats.cutouts": ("CutOuts",),
     "segpaste.datasets.formats.maps.dataset": ("MapPhotos",),

@@ -23,10 +23,11 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
+from segpaste._pixels import Size
 from segpaste.datasets import _windows
 from segpaste.seeding import random_bits_of
 from segpaste.types import DenseSample, PaddingMask, select_instances, tight_boxes
-from segpaste.types.sampling import Size, Window
+from segpaste.types.sampling import Window
 
 
 class SampleTransform(Protocol):

@@ -23,7 +23,8 @@ from torch import Tensor
 
 from segpaste._reprs import counted, described
 from segpaste.datasets._common_fields import CommonFields
-from segpaste.datasets.contract import AnnotatedDataset, Crowd, DatasetView, FederatedLabels, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset, Crowd, DatasetView, FederatedLabels
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import file_digest
 from segpaste.datasets.formats.text_files import is_background, read_yaml_or_json

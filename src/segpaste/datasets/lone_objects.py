@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from segpaste.types.sampling import Size, Window
+from segpaste._pixels import Size
+from segpaste.types.sampling import Window
 
 if TYPE_CHECKING:
     from segpaste.engine.native.windows import Counts, Shown

@@ -39,14 +39,32 @@ def runs_of(mask: NDArray[np.bool_]) -> MaskRuns:
     return MaskRuns(rows, starts, edges[1::2] % (width + 2))
 
 
-def parts_of(runs: MaskRuns, width: int, *, diagonal: bool = True) -> Ints:
-    """Return the part of each run, from 0, in the order of their first runs.
+def column_runs(lengths: Ints, height: int) -> MaskRuns:
+    """Return the runs of a mask down its columns, from run lengths; ``rows`` are columns then.
 
     Args:
-        runs: runs of a mask.
-        width: width of the mask, or more.
-        diagonal: True if pixels that touch at a corner belong to one part.
+        lengths: run lengths down the columns, background first, see `segpaste.datasets.formats.rle`.
+        height: height of the mask.
     """
+    edges = np.cumsum(lengths)
+    ends = edges[1::2]
+    starts = edges[::2][: ends.size]
+    if not lengths[1:].all():  # runs without a pixel, and runs that touch
+        starts, ends = starts[starts < ends], ends[starts < ends]
+        is_first = np.ones(starts.size, bool)
+        is_first[1:] = starts[1:] != ends[:-1]
+        starts, ends = starts[is_first], ends[np.roll(is_first, -1)]
+    first, last = starts // height, (ends - 1) // height
+    num = last - first + 1  # columns that a run goes through
+    columns = np.repeat(first, num) + np.arange(num.sum()) - np.repeat(np.cumsum(num) - num, num)
+    tops = columns * height
+    return MaskRuns(
+        columns, np.maximum(np.repeat(starts, num), tops) - tops, np.minimum(np.repeat(ends, num), tops + height) - tops
+    )
+
+
+def touching(runs: MaskRuns, width: int, *, diagonal: bool = True) -> tuple[Ints, Ints]:
+    """Return the pairs of runs of neighbouring rows that touch; arguments as for `parts_of`."""
     rows, starts, ends = runs
     stride = width + 2  # so that runs of two rows are never neighbours on the line
     below = (rows + 1) * stride
@@ -55,8 +73,42 @@ def parts_of(runs: MaskRuns, width: int, *, diagonal: bool = True) -> Ints:
     last = np.searchsorted(rows * stride + starts, below + ends, at_end)  # type: ignore[call-overload]
     num = np.maximum(last - first, 0)
     one = np.repeat(np.arange(len(rows)), num)
-    other = np.arange(num.sum()) + np.repeat(first - (np.cumsum(num) - num), num)
-    label = np.arange(len(rows))
+    return one, np.arange(num.sum()) + np.repeat(first - (np.cumsum(num) - num), num)
+
+
+def parts_of(runs: MaskRuns, width: int, *, diagonal: bool = True) -> Ints:
+    """Return the part of each run, from 0, in the order of their first runs.
+
+    Args:
+        runs: runs of a mask.
+        width: width of the mask, or more.
+        diagonal: True if pixels that touch at a corner belong to one part.
+    """
+    parts: Ints = np.unique(_joined(len(runs.rows), *touching(runs, width, diagonal=diagonal)), return_inverse=True)[1]
+    return parts
+
+
+def num_parts_and_holes(runs: MaskRuns, width: int) -> tuple[int, int]:
+    """Return the number of parts of a mask, and of its holes, from its runs.
+
+    The runs that touch are a graph with a cycle around each hole, so parts - holes = runs - pairs (Euler).
+
+    Args:
+        runs: runs of a mask.
+        width: width of the mask, or more.
+    """
+    one, other = touching(runs, width)
+    without_holes = len(runs.rows) - len(one)
+    if np.all(runs.rows[1:] != runs.rows[:-1]):  # one run in each row, so nothing is between two
+        return without_holes, 0
+    label = _joined(len(runs.rows), one, other)
+    num_parts = int(np.count_nonzero(label == np.arange(len(label))))
+    return num_parts, num_parts - without_holes
+
+
+def _joined(num: int, one: Ints, other: Ints) -> Ints:
+    """Return the lowest number of those that pairs join, directly or through others, for each number below ``num``."""
+    label = np.arange(num)
     while True:  # each run takes the lowest label among its neighbours', then the label of that label
         lower = label.copy()
         least = np.minimum(label[one], label[other])
@@ -64,17 +116,5 @@ def parts_of(runs: MaskRuns, width: int, *, diagonal: bool = True) -> Ints:
         np.minimum.at(lower, label[other], least)
         lower = lower[lower]
         if (lower == label).all():
-            parts: Ints = np.unique(label, return_inverse=True)[1]
-            return parts
+            return label
         label = lower
-
-
-def num_parts(mask: NDArray[np.bool_]) -> int:
-    """Return the number of parts of a mask [H, W]."""
-    return int(parts_of(runs_of(mask), mask.shape[1]).max(initial=-1)) + 1
-
-
-def num_holes(mask: NDArray[np.bool_]) -> int:
-    """Return the number of holes of a mask [H, W]."""
-    background = np.pad(~mask, 1, constant_values=True)
-    return int(parts_of(runs_of(background), background.shape[1], diagonal=False).max())

@@ -10,15 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
-from segpaste.datasets.contract import (
-    ATTRIBUTES,
-    OF_IMAGE,
-    AnnotatedDataset,
-    DatasetView,
-    DatasetWrapper,
-    JsonRow,
-    numbers_of,
-)
+from segpaste.datasets.annotations import ATTRIBUTES
+from segpaste.datasets.contract import OF_IMAGE, AnnotatedDataset, DatasetView, DatasetWrapper, numbers_of
+from segpaste.datasets.entries import JsonRow
 from segpaste.types import DenseSample
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from segpaste._pixels import write_mask
 from segpaste.seeding import SampleKey, key_tensors
 from segpaste.types import check
 from segpaste.types.batches import PaddedBatchedDenseSample
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import SAMPLE_FIELDS, flags_of
-from segpaste.types.sampling import write_mask
 from segpaste.types.tensors import CameraIntrinsics, untouched
 
 _LARGE_BYTES = 64 << 20

@@ -9,27 +9,22 @@ arithmetic, so all devices and compilers agree. `segpaste.types.transforms_v2` r
 and `segpaste.engine.reference.geometry` builds its look-up tables from them.
 
 A box touches a pixel if it covers any part of it, so it is rounded outwards: x1 and y1 down, x2 and y2 up. The native
-and the Triton backend have this rule in their own languages.
+and the Triton backend have this rule in their own languages, and `segpaste._pixels` has it for one box without torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Size = tuple[int, int]
+from segpaste._pixels import FARTHEST_EDGE as FARTHEST_EDGE
+from segpaste._pixels import Size as Size
 
 WEIGHT_BITS = 11
 WEIGHT_ONE = 1 << WEIGHT_BITS
 """Sum of the weights of an output pixel along one axis; uint8 weighted along two axes fits int32."""
-
-FARTHEST_EDGE = 1 << 30
-"""Limit to which box edges are clamped, in pixels, so that scaling cannot overflow."""
 
 DEPTH_EDGE_FRAC = 0.05
 """Relative difference, of the larger depth, above which neighbouring depths belong to two surfaces: not mixed."""
@@ -46,16 +41,6 @@ def outward_boxes(boxes: Tensor) -> Tensor:
     whole = torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], dim=-1)
     whole = whole.nan_to_num(-FARTHEST_EDGE)
     return whole.clamp(-FARTHEST_EDGE, FARTHEST_EDGE).to(torch.int64)
-
-
-def outward_box(box: Sequence[float], size: Size | None = None) -> tuple[int, int, int, int]:
-    """Round one xyxy box outwards to whole pixels, and clip it to an image of ``size`` (H, W) if that is given."""
-    x1, y1, x2, y2 = outward_boxes(torch.tensor(box, dtype=torch.float64, device="cpu")).tolist()
-    if size is None:
-        return x1, y1, x2, y2
-    height, width = size
-    x1, y1 = (min(max(edge, 0), side) for edge, side in ((x1, width), (y1, height)))
-    return x1, y1, min(max(x2, x1), width), min(max(y2, y1), height)
 
 
 def common_boxes(boxes: Tensor, others: Tensor) -> Tensor:
@@ -222,21 +207,3 @@ class Window(NamedTuple):
     def inside(self) -> Size:
         """Size of the part at the top left of the output that the image fills, (H, W); the rest is padding."""
         return min(self.resized[0], self.size[0]), min(self.resized[1], self.size[1])
-
-
-def mask_box(mask: NDArray[np.bool_]) -> tuple[int, int, int, int] | None:
-    """Return the box (x1, y1, x2, y2) around the pixels of a mask [H, W]; None without a pixel."""
-    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return (int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1) if rows.size else None
-
-
-def write_mask(mask: NDArray[np.bool_], zeros: NDArray[np.bool_]) -> bool:
-    """Write a mask [H, W] into zeros of that shape, and return whether it has a pixel.
-
-    Only the mask's box is written, because untouched zeros take no memory.
-    """
-    if (box := mask_box(mask)) is None:
-        return False
-    inside = slice(box[1], box[3]), slice(box[0], box[2])
-    zeros[inside] = mask[inside]
-    return True

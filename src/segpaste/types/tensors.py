@@ -20,11 +20,9 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 from torchvision import tv_tensors
 
+from segpaste._pixels import IGNORE_INDEX as IGNORE_INDEX
 from segpaste.types.movable import Movable
 from segpaste.types.tracing import is_traced
-
-IGNORE_INDEX = 255
-"""Semantic class of pixels without a label."""
 
 
 class Modality(enum.Enum):

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 from torch import Tensor
 
+from segpaste._pixels import outward_box
 from segpaste.types import IGNORE_INDEX, DenseSample
 from segpaste.types.keypoints import UNLABELLED, VISIBLE
-from segpaste.types.sampling import outward_box
 from segpaste.viz._text import ClassNames, Plate, Rectangle, class_name
 from segpaste.viz.palette import HIGHLIGHT, INK, PAPER, RGB, UInt8Image, class_color, instance_color
 

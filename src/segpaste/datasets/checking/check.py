@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
 from os import PathLike
+from typing import TYPE_CHECKING
 
+from segpaste._pixels import Size
+from segpaste.datasets.annotations import Annotations
 from segpaste.datasets.checking.listings.file_listings import list_coco, list_shapes, list_yolo
 from segpaste.datasets.checking.listings.findings import KINDS, Finding, Spread
 from segpaste.datasets.checking.listings.image_files import (
@@ -20,35 +23,36 @@ from segpaste.datasets.checking.listings.image_files import (
     unlisted,
 )
 from segpaste.datasets.checking.listings.listing import ListedObject, Listing
-from segpaste.datasets.checking.listings.sample_listing import describe_beside, list_samples
+from segpaste.datasets.checking.listings.surfaces import describe_beside
 from segpaste.datasets.checking.objects import Measured, ObjectCheck, map_regions, mismatches
 from segpaste.datasets.checking.report import ClassHealth, HealthReport, in_order
 from segpaste.datasets.checking.tools.registry import chosen_tools, tool_reports
 from segpaste.datasets.checking.tools.rules import Tool
 from segpaste.datasets.checking.tools.trait import ListedSplit
-from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError, collected
-from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
+from segpaste.datasets.formats.coco.annotations import CocoAnnotations
 from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, PanopticFolder, RoboflowFolder
-from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.format import ReadOptions, expect_folder
+from segpaste.datasets.formats.coco.segments import SegmentAnnotations
+from segpaste.datasets.formats.format import ReadOptions
+from segpaste.datasets.formats.image_annotations import expect_folder
 from segpaste.datasets.formats.image_files import ImageHead
-from segpaste.datasets.formats.outlined import OutlinedImages
+from segpaste.datasets.formats.outlined import OutlinedAnnotations
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.sidecar_maps import UNLISTED
 from segpaste.datasets.formats.unread_files import UNREAD_IMAGES
-from segpaste.datasets.formats.voc.dataset import VocMasks
+from segpaste.datasets.formats.yolo.annotations import YoloAnnotations
 from segpaste.datasets.formats.yolo.data import read_data
-from segpaste.datasets.formats.yolo.dataset import YoloDataset, YoloFormat
+from segpaste.datasets.formats.yolo.format import YoloFormat
 from segpaste.datasets.large_json.file import AnnotationFile
-from segpaste.datasets.views import Samples, annotated
-from segpaste.types.sampling import Size
+
+if TYPE_CHECKING:
+    from segpaste.datasets.views import Samples
 
 _SMALL_PX, _MEDIUM_PX = 32**2, 96**2
 
 
 def check_dataset(
-    photos: Samples,
+    photos: Samples | Annotations,
     *,
     decode: bool = False,
     num_threads: int = 8,
@@ -63,7 +67,7 @@ def check_dataset(
     is a finding.
 
     Args:
-        photos: a dataset of segpaste, or any map-style dataset or list of `DenseSample`.
+        photos: a dataset of segpaste or its annotations, or any map-style dataset or list of `DenseSample`.
         decode: read the pixels of all images and maps too, not only their file headers.
         num_threads: number of images read in parallel.
         tools: names of tools that read the dataset, such as ``ultralytics`` or ``pycocotools``, or ``all``; or a `Tool`
@@ -142,7 +146,7 @@ def _list_files(
             return list_coco(found.path, expect_folder(options.images_dir or found.path.parent), maps)
     with collected() as problems:
         try:
-            listing = _listed(found.open(name or None, options), num_threads, decode)
+            listing = _listed(found.read(name or None, options), num_threads, decode)
         except DatasetError as last:
             if " (--" in str(last) or named_file(last) in (None, found.path):
                 raise
@@ -154,9 +158,11 @@ def _list_files(
     return listing
 
 
-def _listed(dataset: Samples, num_threads: int, decode: bool) -> Listing:
-    listing, own = listed_files(dataset), annotated(dataset)
+def _listed(dataset: Samples | Annotations, num_threads: int, decode: bool) -> Listing:
+    own, listing = _known(dataset), listed_files(dataset)
     if listing is None:
+        from segpaste.datasets.checking.listings.sample_listing import list_samples  # with torch, as samples are
+
         listing = list_samples(own, num_threads, decode=decode)
     else:
         describe_beside(listing, own, decode=decode)
@@ -164,7 +170,15 @@ def _listed(dataset: Samples, num_threads: int, decode: bool) -> Listing:
     return listing
 
 
-def _add_unread(listing: Listing, dataset: AnnotatedDataset) -> None:
+def _known(dataset: Samples | Annotations) -> Annotations:
+    if isinstance(dataset, Annotations):
+        return dataset
+    from segpaste.datasets.views import annotated  # with torch, whose subsets it knows
+
+    return annotated(dataset)
+
+
+def _add_unread(listing: Listing, dataset: Annotations) -> None:
     """Add findings about the files of a dataset that belong to no image."""
     unread = dataset.unread_paths()
     listing.unlisted = [path for path, kind in unread.items() if kind in (UNLISTED, UNREAD_IMAGES)]
@@ -180,28 +194,23 @@ def listed_files(dataset: object) -> Listing | None:
 
 
 @listed_files.register
-def _(dataset: CocoDetectionV2) -> Listing:
+def _(dataset: CocoAnnotations) -> Listing:
     return list_coco(dataset.annotations_file, dataset.images_dir)
 
 
 @listed_files.register
-def _(dataset: CocoPanoptic) -> Listing:
+def _(dataset: SegmentAnnotations) -> Listing:
     return list_coco(dataset.annotations_file, dataset.images_dir, dataset.panoptic_dir)
 
 
 @listed_files.register
-def _(dataset: YoloDataset) -> Listing:
+def _(dataset: YoloAnnotations) -> Listing:
     return list_yolo(dataset.data, dataset.split, dataset.task)
 
 
 @listed_files.register
-def _(dataset: OutlinedImages) -> Listing:
-    return list_shapes(dataset)
-
-
-@listed_files.register
-def _(dataset: VocMasks) -> None:  # maps, which are read with their samples
-    return None
+def _(dataset: OutlinedAnnotations) -> Listing | None:
+    return None if dataset.reads_maps else list_shapes(dataset)
 
 
 def _report(listing: Listing, decode: bool, num_threads: int, tools: Sequence[Tool], advance: Advance) -> HealthReport:

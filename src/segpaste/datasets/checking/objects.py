@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from segpaste._pixels import Size, outward_box
 from segpaste.datasets.checking.listings.findings import Finding
 from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject
 from segpaste.datasets.entries import Box
 from segpaste.datasets.errors import first_few
-from segpaste.datasets.formats.coco.panoptic import read_segment_ids
+from segpaste.datasets.formats.coco.segments import read_segment_ids
 from segpaste.datasets.formats.rle import coded_runs, expect_filled, run_lengths
-from segpaste.types.sampling import Size, outward_box
 
 TINY_PX = 16
 """Number of pixels below which a mask is tiny."""

@@ -29,10 +29,11 @@ from segpaste.datasets.conversion.tables import kept_tables
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
 from segpaste.datasets.entries import finite_tables
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.annotated_images import AnnotatedImages
 from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.format import NO_SPLIT, TASKS, AnnotatedImages, ReadOptions, WrittenTask, expect_outside
+from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask, expect_outside
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.formats.registry import FoundDataset

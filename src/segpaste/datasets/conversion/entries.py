@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.entries import has_segmentation, not_json
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow, has_segmentation, not_json
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS, finite_row
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
@@ -21,6 +21,7 @@ from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.kept_shapes import KeptShape, given_shapes
 from segpaste.datasets.formats.rle import decode_segmentation, encode_mask, expect_segmentation
+from segpaste.datasets.formats.sidecar_fields import stored_surfaces
 from segpaste.datasets.formats.sidecar_maps import SidecarMaps
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.coco import tight_xywh
@@ -193,7 +194,7 @@ def with_stored_normals(photos: AnnotatedDataset, index: int, sample: DenseSampl
     Count the values of depth and normals that are written otherwise.
     """
     if isinstance(photos.beside, SidecarMaps):
-        depth, metres_per_unit, normals = photos.beside.stored(photos.file_name(index))
+        depth, metres_per_unit, normals = stored_surfaces(photos.beside.paths(photos.file_name(index)))
     else:
         depth, metres_per_unit, normals = photos.stored_surfaces(index)
     if depth is not None and sample.depth_valid is not None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from segpaste.datasets.checking.tools.rules import Tool
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.entries import has_segmentation
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow, has_segmentation
 from segpaste.datasets.formats.rle import decode_segmentation, run_lengths
 from segpaste.datasets.formats.yolo.outlines import outline
 from segpaste.datasets.writers.format import Losses

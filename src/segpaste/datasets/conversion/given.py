@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
-from segpaste.datasets.entries import box_of, edges_of
+from segpaste.datasets.contract import AnnotatedDataset, Crowd
+from segpaste.datasets.entries import JsonRow, box_of, edges_of
 from segpaste.datasets.formats.carried import REGION_KEYS
 from segpaste.datasets.formats.tool_shapes import OTHER_BOXES, is_other_box
 from segpaste.datasets.formats.yolo.dataset import YoloDataset

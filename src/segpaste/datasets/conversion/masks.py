@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchvision import tv_tensors
 
-from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper, JsonRow
+from segpaste._pixels import outward_box
+from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.kept_shapes import given_shapes
 from segpaste.datasets.formats.rle import encode_mask
 from segpaste.extras import require
 from segpaste.types import DenseSample, InstanceMask, tight_boxes
-from segpaste.types.sampling import outward_box
 
 QUALITY = "mask_quality"
 _BOXES_AT_ONCE = 64

@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.conversion.names import PhotoNames
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.image_files import ImageHead, read_head
 from segpaste.datasets.formats.references import Kind, Owner, resolved
 

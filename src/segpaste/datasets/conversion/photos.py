@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.conversion.entries import (
     image_entry,
     is_null,
@@ -21,7 +21,7 @@ from segpaste.datasets.conversion.for_tool import EntriesForTool
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.conversion.new_names import NewNames
-from segpaste.datasets.entries import finite
+from segpaste.datasets.entries import JsonRow, finite
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, finite_row
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic

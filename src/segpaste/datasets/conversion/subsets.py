@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.conversion.entries import (
     has_entries,
     image_entry,
@@ -19,7 +19,7 @@ from segpaste.datasets.conversion.entries import (
     readable_entries,
     size_of,
 )
-from segpaste.datasets.entries import finite_tables
+from segpaste.datasets.entries import JsonRow, finite_tables
 from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.writers.coco import CocoInstances, made_entries
 from segpaste.datasets.writers.counterparts import numbered

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from typing import Any
 
-from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.conversion.new_names import NewNames
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.references import OF_ANNOTATIONS, OF_OBJECTS, letters, number_of
 
 _KEYED_BY_OBJECT = re.compile(".*(annotation|anno|instance|object|segment|(by|per)ann).*")

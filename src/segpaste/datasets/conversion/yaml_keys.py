@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.text_files import read_text
 from segpaste.datasets.formats.yolo.data import read_yaml

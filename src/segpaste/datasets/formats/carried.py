@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.entries import finite
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow, finite
 from segpaste.datasets.formats.references import OWN_KEY, Owner
 
 IMAGE_KEYS = frozenset({"id", "file_name", "width", "height"})

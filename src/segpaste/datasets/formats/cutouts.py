@@ -27,10 +27,12 @@ import torch
 from numpy.typing import NDArray
 from PIL import ImageOps
 
-from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.contract import Crowd
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.annotated_images import AnnotatedImages
 from segpaste.datasets.formats.folders import files_below
-from segpaste.datasets.formats.format import AnnotatedImages, PackedRecords
+from segpaste.datasets.formats.image_annotations import PackedRecords
 from segpaste.datasets.formats.image_files import open_image
 from segpaste.datasets.formats.instances import without_objects
 from segpaste.datasets.formats.size_priors import EVERY_CLASS, size_at

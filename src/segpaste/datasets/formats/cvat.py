@@ -18,10 +18,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from segpaste.datasets.contract import JsonRow
+from segpaste._pixels import Size
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions, file_digest
-from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
+from segpaste.datasets.formats.format import NO_SPLIT, ReadOptions, file_digest
+from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable
+from segpaste.datasets.formats.outlined_format import Located, OutlinedFormat
 from segpaste.datasets.formats.text_files import (
     flag_of,
     head_of,
@@ -46,7 +48,6 @@ from segpaste.datasets.formats.tool_shapes import (
     paste_mask,
     rotated_box,
 )
-from segpaste.types.sampling import Size
 
 CVAT_FILE = "annotations.xml"
 _DEFAULT = "default"
@@ -59,7 +60,7 @@ _GEOMETRY = frozenset(
 _OF_POINTS = ("label", "points", "outside", "occluded")
 
 
-class CvatFile(Format):
+class CvatFile(OutlinedFormat):
     """XML file of CVAT, or a folder with the file and its images."""
 
     name = "cvat"
@@ -78,11 +79,11 @@ class CvatFile(Format):
         found = {image.get("subset") or _DEFAULT for image in parse_xml(file).iter("image")}
         return (NO_SPLIT,) if found <= {_DEFAULT} else tuple(sorted(found))
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
-        """Open a subset; without ``options.images_dir`` images are beside the file or in ``images`` beside it."""
+    def locate(self, path: Path, split: str, options: ReadOptions) -> Located:
+        """Find the file; without ``options.images_dir`` images are beside it or in ``images`` beside it."""
         file = path / CVAT_FILE if path.is_dir() else path
         images_dir = file.parent if options.images_dir is None else options.images_dir
-        return open_shapes(images_dir, file, partial(read_cvat, file, images_dir, split), options)
+        return Located(images_dir, file, partial(read_cvat, file, images_dir, split))
 
 
 def read_cvat(path: Path, images_dir: Path, subset: str) -> ShapeTable:

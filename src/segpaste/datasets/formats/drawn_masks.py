@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 from torchvision import tv_tensors
 
+from segpaste._pixels import Size, mask_box, write_mask
 from segpaste.datasets._windows import runs_natively
 from segpaste.datasets.entries import JsonRow
-from segpaste.datasets.formats.image_files import read_part, read_pixels
+from segpaste.datasets.formats.image_pixels import read_part, read_pixels
 from segpaste.datasets.formats.rle import coded_runs, decode_segmentation
 from segpaste.datasets.lone_objects import LoneObjects
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import DenseSample, InstanceMask, KeypointSchema
-from segpaste.types.sampling import Size, Window, mask_box, write_mask
+from segpaste.types.sampling import Window
 from segpaste.types.tensors import untouched
 
 

@@ -16,7 +16,8 @@ from itertools import islice
 from pathlib import Path
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.format import NO_SPLIT, expect_folder
+from segpaste.datasets.formats.format import NO_SPLIT
+from segpaste.datasets.formats.image_annotations import expect_folder
 
 IMAGES = ("images", "image", "imgs", "img", "photos")
 LABELS = ("labels", "label", "annotations", "Annotations", "annotation", "ann", "annots", "json", "xml")

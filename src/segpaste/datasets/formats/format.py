@@ -1,216 +1,29 @@
-"""Base classes of the dataset formats, and of their readers.
+"""Base class of the dataset formats, and the options of their readers.
 
 A format recognises datasets and opens their splits. It is one class in one file, listed in
-`segpaste.datasets.formats.registry`. Its reader is an `AnnotatedImages`; annotations are read and packed so that loader
-workers share them.
+`segpaste.datasets.formats.registry`. An `ImageAnnotations` reads the annotations, which needs no torch; an
+`AnnotatedImages` has the samples, too. A format imports the module of the latter when it opens a split.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from abc import ABC, abstractmethod
-from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, fields
-from functools import cached_property
 from os import PathLike
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
-from segpaste._reprs import counted, described
-from segpaste.datasets.contract import AnnotatedDataset, ImageFile, JsonRow
+from segpaste.datasets.annotations import Annotations
 from segpaste.datasets.errors import DatasetError
-from segpaste.types import DenseSample
-from segpaste.types.dense import fill_holes
+from segpaste.datasets.formats.image_annotations import ImageAnnotations, Transforms
+
+if TYPE_CHECKING:
+    from segpaste.datasets.formats.annotated_images import AnnotatedImages
 
 
-class PackedRecords(Sequence[JsonRow]):
-    """Small dictionaries stored as JSON text in one array.
-
-    Forked workers share one array. They would copy millions of Python objects, because reference counts change.
-    """
-
-    def __init__(self, records: Iterable[JsonRow]) -> None:
-        texts = [json.dumps(record, separators=(",", ":")).encode() for record in records]
-        self._text = np.frombuffer(b"".join(texts), np.uint8)
-        self._ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def __getitem__(self, index: Any) -> Any:
-        position = range(len(self))[index]
-        start = self._ends[position - 1] if position else 0
-        return json.loads(self._text[start : self._ends[position]].tobytes())
-
-
-class PackedRows(Sequence[JsonRow]):
-    """Records with ``rows`` whose ``values`` are packed into one array, since JSON of polygons takes long."""
-
-    def __init__(self, records: Iterable[JsonRow]) -> None:
-        numbers = array("d")
-
-        def counted() -> Iterator[JsonRow]:
-            for record in records:
-                start = len(numbers)
-                for row in record["rows"]:
-                    numbers.extend(row["values"])
-                rows = [{**row, "values": len(row["values"])} for row in record["rows"]]
-                yield {**record, "rows": rows, "start": start}
-
-        self._records = PackedRecords(counted())
-        self._numbers = np.frombuffer(numbers, np.float64) if numbers else np.zeros(0)
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __getitem__(self, index: Any) -> Any:
-        record = self._records[index]
-        start = record.pop("start")
-        for row in record["rows"]:
-            end = start + row["values"]
-            row["values"], start = self._numbers[start:end].tolist(), end
-        return record
-
-
-class AnnotatedImages(AnnotatedDataset):
-    """Base of the readers: images with annotations in one file or in a file per image.
-
-    All annotations are read at construction. Pickles contain paths, not annotations: spawned workers read them again,
-    forked workers share them.
-
-    Attributes:
-        drawn_upright: True if annotations are drawn on images rotated by their EXIF orientation, unless their size
-            shows otherwise.
-        around: function that finds the unread files in the folders of the dataset, see
-            `segpaste.datasets.formats.sidecar_maps`; None if it is given as a file.
-    """
-
-    annotations_file: Path
-    drawn_upright: bool = False
-    _RECENT: ClassVar[int] = 64
-    around: Callable[[Any], Mapping[Path, str]] | None = None
-
-    def __init__(
-        self,
-        images_dir: str | PathLike[str],
-        annotations_file: str | PathLike[str],
-        *,
-        transforms: Callable[[DenseSample], DenseSample] | None = None,
-    ) -> None:
-        self.images_dir = expect_folder(images_dir)
-        self.annotations_file = Path(annotations_file)
-        self.transforms = transforms
-        self._records = self._read_records()
-
-    @abstractmethod
-    def _read_records(self) -> Sequence[JsonRow]:
-        """Read the annotations; each record has at least ``id`` and ``file_name``."""
-
-    @abstractmethod
-    def _read_sample(self, record: JsonRow) -> DenseSample:
-        """Read the sample of one record."""
-
-    @cached_property
-    def _records(self) -> Sequence[JsonRow]:
-        return self._read_records()
-
-    @cached_property
-    def _ids_of_recent(self) -> dict[int, tuple[int, ...]]:
-        """Ids of the instances of images that were read lately, by the id of the image."""
-        return {}
-
-    def _remember(self, image_id: int, ids: Iterable[int]) -> None:
-        """Keep the ids of the instances of a read image, so that nobody decodes its masks again to learn them."""
-        if len(self._ids_of_recent) >= self._RECENT:
-            self._ids_of_recent.clear()
-        self._ids_of_recent[image_id] = tuple(ids)
-
-    def __getstate__(self) -> JsonRow:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_records", "_document")}
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __repr__(self) -> str:
-        """Return counts, fields and the file; images of a copy that has not read its file yet are not counted."""
-        return described(
-            self,
-            lambda: str(self.__dict__["annotations_file"]),
-            lambda: counted(len(self.__dict__["_records"]), "image"),
-            lambda: counted(len(self.class_names), "class", "classes"),
-            lambda: "masks" if self.has_masks else None,
-            lambda: "semantic maps" if self.has_semantic_maps else None,
-            lambda: "panoptic" if self.schema is not None else None,
-            lambda: None if self.keypoint_schema is None else counted(len(self.keypoint_schema.names), "keypoint"),
-        )
-
-    def __getitem__(self, index: int) -> DenseSample:
-        """Read one sample.
-
-        Raises:
-            DatasetError: its image or one of its annotations cannot be read.
-        """
-        return self._finished(index, self._read_sample(self._records[index]))
-
-    def _finished(self, index: int, sample: DenseSample) -> DenseSample:
-        """Add the fields of files beside the annotations to a sample, transform it, and fill holes in depth."""
-        if self.beside is not None:
-            sample = self.beside(sample, self.file_name(index), self.image_row(index))
-        sample = self.transforms(sample) if self.transforms else sample
-        return fill_holes(sample) if self.depth_fill else sample
-
-    @abstractmethod
-    def instance_labels(self, index: int) -> Sequence[int]:
-        """Return the class of each object, from the annotations alone; no image is read."""
-
-    @abstractmethod
-    def annotation_ids(self, index: int) -> Sequence[int]:
-        """Return the dataset's id of each instance; instance id i + 1 is at position i, before ``transforms``."""
-
-    def image_id(self, index: int) -> int:
-        """Return the id of the image in the annotations."""
-        return int(self._records[index]["id"])
-
-    def file_name(self, index: int) -> str:
-        """Return the image's file, relative to ``images_dir``."""
-        return str(self._records[index]["file_name"])
-
-    def photo_file(self, index: int) -> ImageFile:
-        """Return the path of an image, and its (H, W) in the annotations, or None if they do not give it."""
-        record = self._records[index]
-        size = (record["height"], record["width"]) if "height" in record else None
-        return self.images_dir / record["file_name"], size
-
-    def label_file(self, index: int) -> Path | None:
-        """Return the file with the annotations of an image; None if they are in several files."""
-        return self.annotations_file if self.annotations_file.is_file() else None
-
-    def files_of(self, index: int) -> tuple[Path, ...]:
-        """Return the files with the annotations and maps of an image."""
-        file = self.label_file(index)
-        return (*(() if file is None else (file,)), *self.map_files(index))
-
-    def unread_paths(self) -> Mapping[Path, str]:
-        """Return the files in the folder of the dataset that belong to no image, with words for their kind."""
-        return {} if self.around is None else self.around(self)
-
-    def is_drawn_upright(self, index: int) -> bool:
-        """Return ``drawn_upright``."""
-        return self.drawn_upright
-
-
-def expect_folder(path: str | PathLike[str]) -> Path:
-    """Return the path of a folder; raise `DatasetError` if there is none."""
-    if not Path(path).is_dir():
-        raise DatasetError(f"{path}: expected a folder of images, found none; check the path")
-    return Path(path)
-
-
-def expect_outside(dataset: AnnotatedDataset, out: str | PathLike[str]) -> None:
+def expect_outside(dataset: Annotations, out: str | PathLike[str]) -> None:
     """Raise `DatasetError` if a dataset would find new files in ``out`` when it is opened again.
 
     Args:
@@ -232,7 +45,6 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-Transforms = Callable[[DenseSample], DenseSample]
 Task = Literal["detect", "segment", "pose"]
 """Labels of a YOLO dataset: boxes only, polygons, or boxes with keypoints."""
 TASKS: tuple[Task, ...] = ("detect", "segment", "pose")
@@ -317,6 +129,16 @@ class Format(ABC):
         Raises:
             DatasetError: the dataset is broken or incomplete.
         """
+
+    def read(self, path: Path, split: str, options: ReadOptions) -> ImageAnnotations:
+        """Read the annotations of one of the splits without its samples, and so without torch.
+
+        By default the split is opened.
+
+        Raises:
+            DatasetError: the dataset is broken or incomplete.
+        """
+        return self.open(path, split, options)
 
     def places(self, path: Path, split: str) -> tuple[Path, ...]:
         """Return the files and folders of a split, to know its files without opening it; empty if they are unknown."""

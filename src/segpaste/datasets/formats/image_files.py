@@ -1,4 +1,4 @@
-"""Image files: header, size, EXIF orientation, and pixels as RGB in the frame of their annotations.
+"""Image files: header, size, EXIF orientation, and the image as RGB in the frame of its annotations.
 
 A file that is truncated after its header is found only when it is decoded. Not for depth, label maps or anything with
 more than 8 bits per channel, whose values the conversion to RGB changes; see `segpaste.datasets.formats.stored_pixels`.
@@ -15,12 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
-from torch import Tensor
 
+from segpaste._pixels import Size
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.pillow_pixels import pixels_of
-from segpaste.datasets.formats.plain_jpeg import read_plain_part
-from segpaste.types.sampling import Size
 
 EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 """Supported color modes of images, in Pillow's names."""
@@ -71,7 +68,7 @@ class ImageHead(NamedTuple):
         return self.mode in EIGHT_BIT_MODES and not self.is_wide
 
     def is_rotated_for(self, size: Size | None, *, drawn_upright: bool = False) -> bool | None:
-        """Return whether `read_pixels` follows the EXIF orientation for annotations of (H, W).
+        """Return whether `read_image` follows the EXIF orientation for annotations of (H, W).
 
         Args:
             size: (H, W) of the annotations; None if they always follow the EXIF orientation.
@@ -260,23 +257,6 @@ def expect_readable(path: Path, head: ImageHead, size: Size | None) -> None:
         )
 
 
-def read_rgb(path: Path, size: tuple[int, int], *, drawn_upright: bool = False) -> Tensor:
-    """Read an image as contiguous RGB: see `read_pixels`."""
-    return read_pixels(path, size, drawn_upright=drawn_upright).contiguous()
-
-
-def read_upright(path: Path) -> Tensor:
-    """Read an image as contiguous RGB, rotated by its EXIF orientation, for annotations without image sizes.
-
-    Returns:
-        [3, H, W] uint8.
-
-    Raises:
-        DatasetError: the file is missing or broken, or has more than 8 bits per channel.
-    """
-    return _rgb(path, _decode(path, None, 1, True)[0]).contiguous()
-
-
 def upright_size(path: Path) -> tuple[int, int]:
     """Return (H, W) of an image, rotated by its EXIF orientation, from the file header alone.
 
@@ -286,10 +266,10 @@ def upright_size(path: Path) -> tuple[int, int]:
     return read_head(path).upright_size
 
 
-def read_pixels(
-    path: Path, size: tuple[int, int], at_least: tuple[int, int] | None = None, *, drawn_upright: bool = False
-) -> Tensor:
-    """Read an image as RGB; grey, palette and CMYK files are converted, transparency is dropped.
+def read_image(
+    path: Path, size: Size | None, at_least: Size | None = None, *, drawn_upright: bool = False
+) -> Image.Image:
+    """Decode an image as RGB; grey, palette and CMYK files are converted, transparency is dropped.
 
     Annotations are drawn either on the stored pixels or on the image rotated by its EXIF orientation, and only the
     size in the annotation file tells which. The image is rotated if only the rotated size is that of the annotations.
@@ -297,52 +277,26 @@ def read_pixels(
 
     Args:
         path: an image file that Pillow reads.
-        size: (H, W) in the annotation file.
-        at_least: decode a JPEG at 1/8, 1/4 or 1/2 of its size: the smallest size that divides (H, W) and is at least
-            this. Other files, and by default all files, are decoded at full size.
+        size: (H, W) in the annotation file; None for annotations without image sizes, which are drawn on the image
+            rotated by its EXIF orientation.
+        at_least: a smaller (H, W) that suffices. A JPEG is then decoded at 1/8, 1/4 or 1/2 of its size: the smallest
+            size that divides (H, W) and is at least this. Other files, and by default all files, are decoded at full
+            size.
         drawn_upright: True if the labelling tool shows images rotated by their EXIF orientation.
-
-    Returns:
-        [3, H, W] uint8, or of the reduced size; the channels of a pixel are adjacent in memory.
 
     Raises:
         DatasetError: the file is missing or broken, has more than 8 bits per channel, or has another size.
     """
-    factor = _reduction(size, at_least) if at_least else 1
+    factor = _reduction(size, at_least) if size is not None and at_least else 1
     image, stored, factor = _decode(path, size, factor, drawn_upright)
-    if image.size != (size[1] // factor, size[0] // factor):
+    if size is not None and image.size != (size[1] // factor, size[0] // factor):
         raise DatasetError(
             f"{path}: expected {size[1]} x {size[0]} pixels as in the annotation file, got {stored[0]} x {stored[1]}; "
             "use the images that the annotations were made on"
         )
-    return _rgb(path, image)
-
-
-def read_part(path: Path, size: Size, part: tuple[int, int, int, int], *, drawn_upright: bool = False) -> Tensor:
-    """Return a part of an image, the same pixels as of `read_pixels`.
-
-    Args:
-        path: an image file that Pillow reads.
-        size: (H, W) in the annotation file.
-        part: box in the image, xyxy, pixels, not empty.
-        drawn_upright: see `read_pixels`.
-
-    Returns:
-        [3, h, w] uint8; the channels of a pixel are adjacent in memory.
-
-    Raises:
-        DatasetError: see `read_pixels`.
-    """
-    if (found := read_plain_part(path, size, part)) is not None:
-        return found
-    left, top, right, bottom = part
-    return read_pixels(path, size, drawn_upright=drawn_upright)[:, top:bottom, left:right]
-
-
-def _rgb(path: Path, image: Image.Image) -> Tensor:
     if image.mode not in EIGHT_BIT_MODES:
         raise DatasetError(f"{path}: expected an image of 8 bits per channel, got mode {image.mode}; convert it")
-    return pixels_of(image if image.mode == "RGB" else image.convert("RGB"))
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def _reduction(size: tuple[int, int], at_least: tuple[int, int]) -> int:

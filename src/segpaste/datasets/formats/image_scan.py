@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from segpaste.datasets.contract import AnnotatedDataset
+from segpaste._pixels import Size
+from segpaste.datasets.annotations import Annotations
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import check_head
-from segpaste.types.sampling import Size
 
 _CHUNK = 256
 
@@ -63,7 +63,7 @@ class ImageScan:
         )
 
 
-def scan_images(dataset: AnnotatedDataset, num_threads: int = 8, indices: Iterable[int] | None = None) -> ImageScan:
+def scan_images(dataset: Annotations, num_threads: int = 8, indices: Iterable[int] | None = None) -> ImageScan:
     """Scan the file headers of the images of a dataset.
 
     Args:

@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchvision import tv_tensors
 
+from segpaste._pixels import Size, outward_box
 from segpaste.datasets._windows import boxes_of, padding_of, runs_natively
-from segpaste.datasets.contract import Crowd, JsonRow
-from segpaste.datasets.entries import Box, CocoPoints, boxless, edges_of, has_segmentation
+from segpaste.datasets.contract import Crowd
+from segpaste.datasets.entries import Box, CocoPoints, JsonRow, boxless, edges_of, has_segmentation
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.annotated_images import AnnotatedImages
 from segpaste.datasets.formats.drawn_masks import DrawnMasks, lone_objects, read_segmentation, whole
-from segpaste.datasets.formats.format import AnnotatedImages
-from segpaste.datasets.formats.image_files import read_pixels, read_rgb
+from segpaste.datasets.formats.image_pixels import read_pixels, read_rgb
 from segpaste.datasets.formats.rle import decode_segmentation, expect_segmentation
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.datasets.lone_objects import LoneObjects
@@ -37,7 +38,7 @@ from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
 from segpaste.types.keypoints import MovingKeypoints, moved_points
-from segpaste.types.sampling import Size, Window, outward_box
+from segpaste.types.sampling import Window
 
 UNREAD_REGIONS = "masks of crowd and ignored regions that cannot be read, instead of which the box is ignored, if any"
 EMPTY_REGIONS = "crowd and ignored regions with neither a mask nor a box"

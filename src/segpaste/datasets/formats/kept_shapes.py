@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.entries import box_of
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow, box_of
 from segpaste.datasets.formats.carried import POINT_KEYS
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.geometry_keys import without_geometry

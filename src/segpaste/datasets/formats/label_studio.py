@@ -15,10 +15,11 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from segpaste.datasets.contract import JsonRow
+from segpaste._pixels import Size
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError, each
 from segpaste.datasets.formats.folders import files_with
-from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
+from segpaste.datasets.formats.format import NO_SPLIT, ReadOptions
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.label_studio_results import (
     Region,
@@ -28,7 +29,8 @@ from segpaste.datasets.formats.label_studio_results import (
     split_by_image,
     tags_of,
 )
-from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
+from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable
+from segpaste.datasets.formats.outlined_format import Located, OutlinedFormat
 from segpaste.datasets.formats.text_files import head_of, json_of
 from segpaste.datasets.formats.tool_shapes import (
     FURTHER_POINTS,
@@ -38,12 +40,11 @@ from segpaste.datasets.formats.tool_shapes import (
     Point,
     Shape,
 )
-from segpaste.types.sampling import Size
 
 _HASH_LENGTH = 8
 
 
-class LabelStudioFile(Format):
+class LabelStudioFile(OutlinedFormat):
     """JSON file of Label Studio, or a folder with the file and its images."""
 
     name = "label-studio"
@@ -56,12 +57,12 @@ class LabelStudioFile(Format):
         """Return the only split."""
         return None if _file(path) is None else (NO_SPLIT,)
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
-        """Open the file; without ``options.images_dir`` images are beside it, or in ``images`` or ``upload`` there."""
+    def locate(self, path: Path, split: str, options: ReadOptions) -> Located:
+        """Find the file; without ``options.images_dir`` images are beside it, or in ``images`` or ``upload`` there."""
         file = _file(path)
         assert file is not None
         images_dir = file.parent if options.images_dir is None else options.images_dir
-        return open_shapes(images_dir, file, partial(read_label_studio, file, images_dir), options)
+        return Located(images_dir, file, partial(read_label_studio, file, images_dir))
 
 
 def read_label_studio(path: Path, images_dir: Path) -> ShapeTable:
@@ -89,13 +90,13 @@ def read_label_studio(path: Path, images_dir: Path) -> ShapeTable:
         warnings.warn(
             f"{path}: {num_more} further annotations of images that have one are not read; mark the intended ones as "
             "ground truth",
-            stacklevel=4,
+            stacklevel=5,
         )
     if num_guessed:
         warnings.warn(
             f"{path}: {num_guessed} tasks have predictions or drafts but no annotation, and are read as images without "
             "objects; submit them in Label Studio, or remove the tasks",
-            stacklevel=4,
+            stacklevel=5,
         )
     shapes = [shape for image in images for shape in image.shapes]
     names = sorted({name for shape in shapes for name in (shape.points or {})})

@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.contract import JsonRow
+from segpaste._pixels import Size
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.rle import encode_mask
 from segpaste.datasets.formats.text_files import joined
@@ -37,7 +38,6 @@ from segpaste.datasets.formats.tool_shapes import (
     is_number,
     rotated_box,
 )
-from segpaste.types.sampling import Size
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".jfif", ".jp2")
 _SIZE = ("original_width", "original_height")

@@ -24,12 +24,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from segpaste.datasets.contract import JsonRow
+from segpaste._pixels import Size
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError, each
 from segpaste.datasets.formats.folders import files_with, folders_in, paired_folders
-from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
+from segpaste.datasets.formats.format import NO_SPLIT, ReadOptions
 from segpaste.datasets.formats.image_files import upright_size
-from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
+from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable
+from segpaste.datasets.formats.outlined_format import Located, OutlinedFormat
 from segpaste.datasets.formats.text_files import head_of, json_of, read_lines
 from segpaste.datasets.formats.tool_shapes import (
     ImageFiles,
@@ -42,7 +44,6 @@ from segpaste.datasets.formats.tool_shapes import (
     ellipse_mask,
     paste_mask,
 )
-from segpaste.types.sampling import Size
 
 IGNORED = "__ignore__"
 BACKGROUND = "_background_"
@@ -54,7 +55,7 @@ _OPEN_SHAPES = ("point", "points", "line", "linestrip")
 _BOXES = ("rectangle", "oriented_rectangle")
 
 
-class LabelmeFolder(Format):
+class LabelmeFolder(OutlinedFormat):
     """Folder of images with a JSON file of labelme each."""
 
     name = "labelme"
@@ -73,12 +74,12 @@ class LabelmeFolder(Format):
             return tuple(pairs)
         return tuple(folder.name for folder in folders_in(path) if _is_labelme(folder)) or None
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
-        """Open a split; without ``options.images_dir`` the files contain the paths of images."""
+    def locate(self, path: Path, split: str, options: ReadOptions) -> Located:
+        """Find the files of a split; without ``options.images_dir`` the files contain the paths of images."""
         pairs = {} if _is_labelme(path) else paired_folders(path, _is_labelme)
         images, folder = pairs.get(split, (path / split, path / split))
         images_dir = images if options.images_dir is None else options.images_dir
-        return open_shapes(images_dir, folder, partial(read_labelme, folder, images_dir), options)
+        return Located(images_dir, folder, partial(read_labelme, folder, images_dir))
 
 
 def read_labelme(folder: Path, images_dir: Path) -> ShapeTable:

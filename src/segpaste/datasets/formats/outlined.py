@@ -1,27 +1,22 @@
-"""Base of the readers of labelling tools. Shapes are converted to COCO's tables in memory and read as such.
+"""Annotations of labelling tools. Shapes are converted to COCO's tables in memory and read as such.
 
-Each format has a function that reads its files into `ShapeTable`; `open_shapes` returns the dataset. Objects are
-outlines or boxes; keypoints without a shape are boxes, too. A dataset with both outlines and boxes requires a task:
-with ``segment`` outlines are instances and boxes are objects without a mask, which samples have as crowd regions; with
-``detect`` all objects are boxes.
+Each format has a function that reads its files into `ShapeTable`. Objects are outlines or boxes; keypoints without a
+shape are boxes, too. A dataset with both outlines and boxes requires a task: with ``segment`` outlines are instances
+and boxes are objects without a mask, which samples have as crowd regions; with ``detect`` all objects are boxes.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.entries import checked_points, read_schema
-from segpaste.datasets.errors import DatasetError, refuse
-from segpaste.datasets.formats.format import PackedRecords, ReadOptions, Transforms
-from segpaste.datasets.formats.instances import InstanceImages
-from segpaste.datasets.formats.tool_shapes import Kind, Shape, Unread, annotation_row, join_parts, unread_of
-from segpaste.types.sampling import Size
+from segpaste._pixels import Size
+from segpaste.datasets.entries import JsonRow, checked_points, read_schema
+from segpaste.datasets.formats.image_annotations import ImageAnnotations, PackedRecords, Transforms
+from segpaste.datasets.formats.tool_shapes import Shape, Unread, annotation_row, join_parts, unread_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,63 +63,8 @@ Read = Callable[[], ShapeTable]
 """Function that reads the files of a dataset. It can be pickled, because spawned workers read the files again."""
 
 
-def open_shapes(images_dir: Path, file: Path, read: Read, options: ReadOptions) -> OutlinedImages:
-    """Read the files of a dataset and open it.
-
-    Args:
-        images_dir: the folder to which file names of images are relative.
-        file: the annotation file, or the folder of many.
-        read: function that reads the files.
-        options: ``task`` and ``transforms`` are used.
-
-    Raises:
-        DatasetError: there are outlines and boxes without a task, or the dataset has no labels for the task.
-    """
-    expect_no_pose(file, options)
-    drawn = read()
-    is_outlined = _kind(drawn, options.task) == "outline"
-    if drawn.left_out:
-        what = ", ".join(f"{num} {name}" for name, num in drawn.left_out.items())
-        warnings.warn(
-            f"{file}: {what} without an area are not objects; they are only in the entry of their image", stacklevel=3
-        )
-    return OutlinedImages(images_dir, file, read, drawn, has_masks=is_outlined, transforms=options.transforms)
-
-
-def expect_no_pose(path: Path, options: ReadOptions) -> None:
-    """Raise `DatasetError` for the task pose."""
-    if options.task == "pose":
-        raise DatasetError(f"{path}: expected the task (--task) segment or detect, got pose; leave it out")
-
-
-def _kind(drawn: ShapeTable, task: str | None) -> Kind:
-    """Return whether objects are outlines or boxes."""
-    first: dict[Kind, str] = {}
-    for image in drawn.images:
-        for parts in join_parts(image.shapes):
-            if not parts[0].ignored:
-                first.setdefault("outline" if any(part.segmentation for part in parts) else "box", parts[0].where)
-    if task is not None:
-        if task == "segment" and "box" in first and "outline" not in first:
-            raise DatasetError(
-                f"{drawn.path}: expected outlines with the task (--task) segment, got boxes only; leave it out"
-            )
-        return "box" if task == "detect" else "outline"
-    if len(first) > 1:
-        refuse(
-            DatasetError(
-                f"{first['box']} is a box, {first['outline']} an outline: expected one of them for all objects, since "
-                "boxes give no masks; outline all, ignore the boxes with the task segment (task=, --task), or read all "
-                "as boxes with the task detect",
-                kind="missing_mask",
-            )
-        )
-        return "outline"
-    return next(iter(first), "outline")
-
-
-class OutlinedImages(InstanceImages):
-    """Images with outlined objects, or with boxes only, read as the equivalent COCO file; `open_shapes` returns it.
+class OutlinedAnnotations(ImageAnnotations):
+    """Annotations of images with outlined objects, or with boxes only, read as the equivalent COCO file.
 
     Args:
         images_dir: the folder to which file names of images are relative.
@@ -136,7 +76,14 @@ class OutlinedImages(InstanceImages):
 
     Attributes:
         not_objects: number of shapes that enclose nothing, such as lines, by kind.
+        category_ids: the id of each class, from 1.
+        has_crowds: True if there are ignored regions, crowds, or objects without a mask among others.
+        reads_maps: True if masks are in maps, which are read with their samples.
     """
+
+    category_ids: tuple[int, ...]
+    has_crowds: bool
+    reads_maps: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -146,7 +93,7 @@ class OutlinedImages(InstanceImages):
         drawn: ShapeTable,
         *,
         has_masks: bool = True,
-        transforms: Transforms | None,
+        transforms: Transforms | None = None,
     ) -> None:
         self.has_masks = has_masks
         self._read, self._drawn, self.not_objects = read, [drawn], dict(drawn.left_out)
@@ -241,7 +188,7 @@ class OutlinedImages(InstanceImages):
             yield {"image": image, "rows": rows, "places": places, "file": file, "unread": dict(+unread)}
 
     def _record(self, entry: JsonRow) -> JsonRow:
-        """Return the record of an image for `InstanceImages`, from its entries."""
+        """Return the record of an image, see `segpaste.datasets.formats.instances`, from its entries."""
         image, rows = entry["image"], entry["rows"]
         objects, crowds = [], []
         for row in rows:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from PIL import Image
 from torch import Tensor
 
+from segpaste._pixels import Size
 from segpaste.datasets.formats.pillow_pixels import pixels_of
-from segpaste.types.sampling import Size
 
 _BASELINE, _START_OF_SCAN, _END_OF_IMAGE = 0xC0, 0xDA, b"\xff\xd9"
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}

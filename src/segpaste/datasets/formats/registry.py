@@ -8,41 +8,32 @@ Splits named ``val...`` or ``test...`` are held out: they are opened only by nam
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.cvat import CvatFile
 from segpaste.datasets.formats.folders import LABELS, files_with, other_labels
-from segpaste.datasets.formats.format import (
-    NO_SPLIT,
-    AnnotatedImages,
-    Format,
-    ReadOptions,
-    Task,
-    Transforms,
-    chosen_split,
-)
+from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, chosen_split
+from segpaste.datasets.formats.image_annotations import ImageAnnotations, Images, Transforms
 from segpaste.datasets.formats.label_studio import LabelStudioFile
 from segpaste.datasets.formats.labelme import LabelmeFolder
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE
-from segpaste.datasets.formats.maps.formats import (
-    Ade20k,
-    Ade20kFull,
-    CamVid,
-    Cityscapes,
-    DeclaredMaps,
-    LabelMapFiles,
-)
+from segpaste.datasets.formats.maps.formats import Ade20k, Ade20kFull, CamVid, Cityscapes, DeclaredMaps, LabelMapFiles
 from segpaste.datasets.formats.maps.hints import UndeclaredMaps
 from segpaste.datasets.formats.sidecar_maps import expect_own_maps, find_beside, unread_around
 from segpaste.datasets.formats.text_files import head_of
-from segpaste.datasets.formats.voc.dataset import VocFormat
-from segpaste.datasets.formats.yolo.dataset import YoloFormat
+from segpaste.datasets.formats.voc.format import VocFormat
+from segpaste.datasets.formats.yolo.format import YoloFormat
+
+if TYPE_CHECKING:
+    from segpaste.datasets.formats.annotated_images import AnnotatedImages
+
 
 FORMATS: Sequence[Format] = (
     DeclaredMaps(),
@@ -111,28 +102,51 @@ class FoundDataset:
             options: its options.
             opened: splits that are open, by name; this one is added.
         """
-        opened = {} if opened is None else opened
+        return self._split(self.format.open, split, options, {} if opened is None else opened)
+
+    def read(self, split: str | None = None, options: ReadOptions | None = None) -> ImageAnnotations:
+        """Read the annotations of one split without its samples; see `open_dataset`.
+
+        Args:
+            split: its name.
+            options: its options.
+        """
+        return self._split(self.format.read, split, options, {})
+
+    def _split(
+        self,
+        reader: Callable[[Path, str, ReadOptions], Images],
+        split: str | None,
+        options: ReadOptions | None,
+        opened: dict[str, Images],
+    ) -> Images:
         options = ReadOptions() if options is None else options
         self.format.expect_taken(self.path, options)
         name = self.chosen_split(split)
-        dataset = self.format.open(self.path, name, options)
+        dataset = reader(self.path, name, options)
         dataset.beside = find_beside(self.path, name, dataset)
         if self.path.is_dir():
             bare = replace(options, transforms=None)
             others = [
-                (self.format.places(self.path, other), partial(self._other, other, bare, opened))
+                (self.format.places(self.path, other), partial(self._other, reader, other, bare, opened))
                 for other in self.splits
                 if other != name
             ]
             dataset.around = partial(unread_around, self.path, self.format.name, others)
-            alone = {other: partial(self.format.open, self.path, other, bare) for other in self.splits if other != name}
+            alone = {other: partial(reader, self.path, other, bare) for other in self.splits if other != name}
             expect_own_maps(self.path, dataset, alone)
         dataset.depth_fill = options.depth_fill
         opened[name] = dataset
         return dataset
 
-    def _other(self, split: str, options: ReadOptions, opened: dict[str, AnnotatedImages]) -> AnnotatedImages:
-        return opened.get(split) or self.open(split, options)
+    def _other(
+        self,
+        reader: Callable[[Path, str, ReadOptions], Images],
+        split: str,
+        options: ReadOptions,
+        opened: dict[str, Images],
+    ) -> Images:
+        return opened.get(split) or self._split(reader, split, options, opened={})
 
 
 def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundDataset:

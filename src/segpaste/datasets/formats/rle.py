@@ -34,12 +34,18 @@ def decode_segmentation(segmentation: object, size: tuple[int, int]) -> NDArray[
     Raises:
         ValueError: it is neither of these; the message does not name the file.
     """
-    counts = coded_runs(segmentation, size)
-    runs = run_lengths(counts.decode()) if isinstance(counts, bytes) else counts
-    expect_filled(runs, size)
+    runs = decode_runs(segmentation, size)
     height, width = size
     inside = np.arange(runs.size) % 2 == 1
     return np.repeat(inside, runs).reshape(width, height).T
+
+
+def decode_runs(segmentation: object, size: tuple[int, int]) -> NDArray[np.int64]:
+    """Decode the run lengths of an annotation; arguments and errors as for `decode_segmentation`."""
+    counts = coded_runs(segmentation, size)
+    runs = run_lengths(counts.decode()) if isinstance(counts, bytes) else counts
+    expect_filled(runs, size)
+    return runs
 
 
 def encode_mask(mask: NDArray[np.bool_]) -> dict[str, Any]:
@@ -72,8 +78,7 @@ def expect_segmentation(segmentation: object, size: tuple[int, int]) -> None:
         for polygon in segmentation:
             _checked_polygon(polygon)
         return
-    counts = coded_runs(segmentation, size)
-    expect_filled(run_lengths(counts.decode()) if isinstance(counts, bytes) else counts, size)
+    decode_runs(segmentation, size)
 
 
 def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[np.int64]:

@@ -16,17 +16,15 @@ import os
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow, Surfaces
-from segpaste.datasets.errors import DatasetError, naming
-from segpaste.datasets.formats.conventions import convert_depth, convert_normals, oriented_normals
+from segpaste.datasets.annotations import Annotations
+from segpaste.datasets.entries import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import files_below
-from segpaste.datasets.formats.format import AnnotatedImages
-from segpaste.datasets.formats.maps.geometry import read_calibration
-from segpaste.datasets.formats.stored_pixels import one_channel, read_array
+from segpaste.datasets.formats.image_annotations import ImageAnnotations
 from segpaste.datasets.formats.unread_files import (
     IMAGE_FILES,
     NAMED,
@@ -37,15 +35,15 @@ from segpaste.datasets.formats.unread_files import (
     of_annotation,
     unread_below,
 )
-from segpaste.types import CameraIntrinsics, DenseSample
+
+if TYPE_CHECKING:
+    from segpaste.types import DenseSample
 
 FOLDERS = ("depth", "normals", "intrinsics")
 UNLISTED = "image files that the annotations do not list"
 _NEVER_READ = ("semantic",)
 """Folders of maps that only a declaration reads."""
 _SUFFIXES = {"depth": "npy", "depth_valid": "png", "normals": "npy", "intrinsics": "txt"}
-_OURS = ("right", "down", "forward")
-_PIXEL_CENTRE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,32 +75,26 @@ class SidecarMaps:
         Raises:
             DatasetError: a file is missing or broken, or its size differs from that of the image.
         """
-        name = _stem(file_name, self.num_cut)
-        camera = self._camera(name, row, sample.canvas_size)
-        fields: dict[str, Any] = {"camera_intrinsics": camera}
-        if self.has_depth:
-            fields |= {**self._depth(name), "metric_depth": camera is not None}
-        if self.has_normals:
-            path = self._path("normals", name, "npy")
-            fields["normals"] = _converted(path, convert_normals, axes=_OURS)
-        with naming(f"{file_name}: depth, normals or camera beside it"):
-            return replace(sample, **fields)
+        from segpaste.datasets.formats.sidecar_fields import with_fields  # with torch, as the sample is
 
-    def stored(self, file_name: str) -> Surfaces:
-        """Return the surfaces of an image as stored, see `AnnotatedDataset.stored_surfaces`."""
-        name, depth, normals = _stem(file_name, self.num_cut), None, None
-        if self.has_depth:
-            depth = one_channel(read_array(self._path("depth", name, "npy")))
-        if self.has_normals:
-            path = self._path("normals", name, "npy")
-            normals = _converted(path, lambda values: values if values.dtype.kind == "f" else None)
-        return depth, 1.0, None if normals is None else oriented_normals(normals, axes=_OURS)
+        return with_fields(sample, self.paths(file_name), file_name, row)
+
+    def paths(self, file_name: str) -> dict[str, Path]:
+        """Return the path of each file that is read for an image if it exists, by its folder."""
+        name = _stem(file_name, self.num_cut)
+        return {folder: self.root / folder / self.below / f"{name}.{_SUFFIXES[folder]}" for folder in self._read}
+
+    @property
+    def _read(self) -> list[str]:
+        """Folders whose files are read."""
+        read = {"depth": self.has_depth, "depth_valid": self.has_depth, "normals": self.has_normals, "intrinsics": True}
+        return [folder for folder, is_read in read.items() if is_read]
 
     def folders(self) -> list[str]:
         """Return the existing folders of the files."""
         return [folder for folder in _SUFFIXES if (self.root / folder).is_dir()]
 
-    def stems(self, photos: AnnotatedDataset) -> set[str]:
+    def stems(self, photos: Annotations) -> set[str]:
         """Return the name of the files of each image, without suffix."""
         return {_stem(photos.file_name(index), self.num_cut) for index in range(len(photos))}
 
@@ -110,11 +102,10 @@ class SidecarMaps:
         """Return the name of the files of an image, in the folders of maps, without suffix."""
         return (PurePosixPath(self.below) / _stem(file_name, self.num_cut)).as_posix()
 
-    def files(self, photos: AnnotatedDataset) -> set[str]:
+    def files(self, photos: Annotations) -> set[str]:
         """Return the path of each file that is read for an image if it exists, relative to ``root``."""
-        read = {"depth": self.has_depth, "depth_valid": self.has_depth, "normals": self.has_normals, "intrinsics": True}
         start = f"{self.below}/" if self.below else ""
-        named = [f"{folder}/{start}{{}}.{suffix}" for folder, suffix in _SUFFIXES.items() if read[folder]]
+        named = [f"{folder}/{start}{{}}.{_SUFFIXES[folder]}" for folder in self._read]
         return {name.format(stem) for stem in self.stems(photos) for name in named}
 
     def unread_kind(self, name: str, stems: Collection[str]) -> str:
@@ -123,32 +114,8 @@ class SidecarMaps:
         stem = PurePosixPath(inner.removeprefix(f"{self.below}/")).with_suffix("").as_posix()
         return f"files of '{folder}' {'that are not read' if stem in stems else 'without an image'}"
 
-    def _depth(self, name: str) -> dict[str, Any]:
-        depth, valid = _converted(self._path("depth", name, "npy"), convert_depth, metres_per_unit=1)
-        mask_path = self._path("depth_valid", name, "png")
-        mask = one_channel(read_array(mask_path))
-        if mask.shape != tuple(depth.shape[1:]):
-            raise DatasetError(
-                f"{mask_path}: expected {list(depth.shape[1:])} pixels like depth, got {list(mask.shape)}; resize it"
-            )
-        valid &= valid.new_tensor(mask != 0)
-        return {"depth": depth * valid, "depth_valid": valid}
 
-    def _camera(self, name: str, row: JsonRow, size: tuple[int, int]) -> CameraIntrinsics | None:
-        path = self._path("intrinsics", name, "txt")
-        try:
-            if path.is_file():
-                return read_calibration(path).intrinsics(size, _PIXEL_CENTRE)
-            told = row.get("camera_intrinsics")
-            return CameraIntrinsics(**told) if isinstance(told, dict) else None
-        except (ValueError, TypeError) as error:
-            raise DatasetError(f"{path}: camera: {error}") from error
-
-    def _path(self, folder: str, name: str, suffix: str) -> Path:
-        return self.root / folder / self.below / f"{name}.{suffix}"
-
-
-def find_beside(root: Path, split: str, dataset: AnnotatedImages) -> SidecarMaps | None:
+def find_beside(root: Path, split: str, dataset: ImageAnnotations) -> SidecarMaps | None:
     """Find the files of depth and normals beside a dataset by its first image; None if there are none.
 
     Args:
@@ -172,7 +139,7 @@ def find_beside(root: Path, split: str, dataset: AnnotatedImages) -> SidecarMaps
     return None
 
 
-def expect_own_maps(root: Path, dataset: AnnotatedImages, others: Mapping[str, Opener]) -> None:
+def expect_own_maps(root: Path, dataset: ImageAnnotations, others: Mapping[str, Opener]) -> None:
     """Check that the files of depth and normals of an image are those of no other image.
 
     Args:
@@ -205,7 +172,7 @@ def unread_around(
     root: Path,
     format: str,
     others: Sequence[tuple[Sequence[Path], Opener]],
-    photos: AnnotatedImages,
+    photos: ImageAnnotations,
 ) -> dict[Path, str]:
     """Return the files that belong to no image of a split, nor of the other ones, with words for their kind.
 
@@ -230,7 +197,7 @@ def unread_around(
     return found | {root / name: kind for name, kind in sorted(maps.items())}
 
 
-def _unlisted_images(root: Path, photos: AnnotatedDataset) -> set[str]:
+def _unlisted_images(root: Path, photos: Annotations) -> set[str]:
     """Return the image files that are not listed, in the folders of images and below; not below the dataset's."""
     if photos.searched_folders() or photos.declared_maps is not None:
         return set()  # all images are read, or named by their missing map
@@ -246,7 +213,7 @@ def _is_image(path: Path) -> bool:
     return path.suffix.lower() in IMAGE_FILES and path.name[0] != "." and path.is_file()
 
 
-def _unread_maps(photos: AnnotatedDataset) -> dict[str, str]:
+def _unread_maps(photos: Annotations) -> dict[str, str]:
     """Return the files of depth, normals and cameras, relative to the dataset's folder, that are those of no image."""
     if not isinstance(beside := photos.beside, SidecarMaps):
         return {}
@@ -255,7 +222,7 @@ def _unread_maps(photos: AnnotatedDataset) -> dict[str, str]:
     return {name: beside.unread_kind(name, stems) for name in names if name not in read}
 
 
-def unread_beside(root: Path, splits: Sequence[AnnotatedDataset]) -> Counter[str]:
+def unread_beside(root: Path, splits: Sequence[Annotations]) -> Counter[str]:
     """Count what splits leave out, and the unread files of annotations, images and maps beside them.
 
     Args:
@@ -280,9 +247,3 @@ def unread_beside(root: Path, splits: Sequence[AnnotatedDataset]) -> Counter[str
 def _stem(file_name: str, num_cut: int) -> str:
     parts = PurePosixPath(file_name).parts
     return PurePosixPath(*(parts[num_cut:] or parts[-1:])).with_suffix("").as_posix()
-
-
-def _converted(path: Path, convert: Any, **options: Any) -> Any:
-    """Convert an array with ``convert``; errors name the file."""
-    with naming(path):
-        return convert(read_array(path), **options)

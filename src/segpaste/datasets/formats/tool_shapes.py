@@ -21,11 +21,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.entries import Box, edges_of
+from segpaste._pixels import Size, mask_box
+from segpaste.datasets.entries import Box, JsonRow, edges_of
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.rle import decode_segmentation, encode_mask
-from segpaste.types.sampling import Size, mask_box
 
 Kind = Literal["outline", "box"]
 Point = tuple[float, float, int]

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import files_below
-from segpaste.datasets.formats.format import AnnotatedImages
+from segpaste.datasets.formats.image_annotations import ImageAnnotations
 from segpaste.datasets.formats.text_files import head_of
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 
@@ -47,13 +47,13 @@ _OF_WRITTEN = (
     ("*/_annotations.coco.json",),
 )
 """Files and folders that are together in the folder of a written dataset."""
-Opener = Callable[[], AnnotatedImages]
+Opener = Callable[[], ImageAnnotations]
 
 
 def unread_below(
     root: Path,
     format: str,
-    photos: AnnotatedImages,
+    photos: ImageAnnotations,
     others: Sequence[tuple[Sequence[Path], Opener]],
 ) -> dict[str, str]:
     """Return the paths of the files that no split reads, with words for their kind.
@@ -128,7 +128,7 @@ class _Read:
         """Return whether a file is in a folder of maps."""
         return os.path.dirname(self.known(path)) in self.maps
 
-    def add_split(self, dataset: AnnotatedImages) -> None:
+    def add_split(self, dataset: ImageAnnotations) -> None:
         """Add the files of a split."""
         self._paths.add(self.known(dataset.annotations_file))
         self._paths.update(self.known(self._root / name) for name in dataset.unread_files)

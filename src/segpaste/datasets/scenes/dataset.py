@@ -12,7 +12,8 @@ import torch
 from torchvision import tv_tensors
 
 from segpaste._reprs import counted, described
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.scenes._geometry import Array, Points, Scene
 from segpaste.datasets.scenes._rendering import CORNERS, Hits, cast_scene, corner_points, render_image
 from segpaste.datasets.scenes._rooms import STUFF_NAMES, SceneConfig, draw_scene

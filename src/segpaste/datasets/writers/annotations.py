@@ -16,16 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.entries import has_segmentation
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow, has_segmentation
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.annotated_images import AnnotatedImages
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
-from segpaste.datasets.formats.coco.panoptic import CocoPanoptic, read_segment_ids, segment_positions
-from segpaste.datasets.formats.format import AnnotatedImages, ReadOptions
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco.segments import read_segment_ids, segment_positions
+from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.image_files import open_image
 from segpaste.datasets.formats.kept_shapes import entry_points_px
-from segpaste.datasets.formats.outlined import OutlinedImages
+from segpaste.datasets.formats.outlined_images import OutlinedImages
 from segpaste.datasets.formats.registry import find_dataset
+from segpaste.datasets.formats.sidecar_fields import stored_surfaces
 from segpaste.datasets.formats.sidecar_maps import SidecarMaps, find_beside
 from segpaste.datasets.formats.voc.files import VocFolder
 from segpaste.datasets.formats.yolo.data import read_data
@@ -269,7 +272,9 @@ def surface_difference(
     """
     beside = photos.beside
     normals = (
-        beside.stored(photos.file_name(index)) if isinstance(beside, SidecarMaps) else photos.stored_surfaces(index)
+        stored_surfaces(beside.paths(photos.file_name(index)))
+        if isinstance(beside, SidecarMaps)
+        else photos.stored_surfaces(index)
     )[2]
     depth, camera = sample.depth, sample.camera_intrinsics
     for name, value in expected.values.items():

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.formats.references import refers
 from segpaste.datasets.formats.yolo.data import SPLIT_KEYS, read_yaml

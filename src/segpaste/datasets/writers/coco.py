@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.contract import Crowd
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import REGION_KEYS
 from segpaste.datasets.formats.coco.folders import COCO_FILE, ROBOFLOW_FILE
 from segpaste.datasets.formats.instances import keypoint_rows

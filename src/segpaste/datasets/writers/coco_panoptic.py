@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.coco.folders import PANOPTIC_FILE
 from segpaste.datasets.formats.pixel_bytes import picture_bytes
 from segpaste.datasets.writers.coco import CocoInstances, Crowds, table_lines, tight_xywh, without_region

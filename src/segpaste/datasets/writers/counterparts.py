@@ -16,8 +16,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.entries import finite_tables
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow, finite_tables
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, finite_row
 from segpaste.datasets.formats.copied_tables import CopiedTables
 from segpaste.datasets.formats.references import IMAGE_KINDS, KINDS, Copy, Kind, WrittenAnnotation, refers, resolved

@@ -21,16 +21,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset, Crowd
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, finite_row
 from segpaste.datasets.formats.coco.folders import COCO_FILE
-from segpaste.datasets.formats.pixel_bytes import (
-    DepthFormat,
-    geometry_files,
-    has_fractions,
-    num_too_far,
-    picture_bytes,
-)
+from segpaste.datasets.formats.pixel_bytes import DepthFormat, geometry_files, has_fractions, num_too_far, picture_bytes
 from segpaste.datasets.formats.references import IMAGE_KINDS, KINDS, OWN_KEY, refers, without_references
 from segpaste.datasets.writers.coco import Crowds, tight_xywh
 from segpaste.datasets.writers.counterparts import numbered

@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.contract import Crowd
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, REGION_KEYS
 from segpaste.datasets.formats.kept_shapes import entry_points_px
 from segpaste.datasets.formats.pixel_bytes import DepthFormat

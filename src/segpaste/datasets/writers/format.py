@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.contract import Crowd
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.format import WrittenTask

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import without_counts
 from segpaste.datasets.formats.coco.dataset import open_instances
 from segpaste.datasets.formats.coco.folders import COCO_FILE, PANOPTIC_FILE, ROBOFLOW_FILE
@@ -110,7 +110,7 @@ class WrittenLayout:
             Part(
                 self._of_tables,
                 View.of("coco", table, categories, **facts),
-                lambda: with_beside(folder, open_instances(images, folder / self.tables, None)),
+                lambda: with_beside(folder, open_instances(images, folder / self.tables)),
             ),
             Part(
                 CocoSegments(),

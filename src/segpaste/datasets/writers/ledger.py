@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import Crowd, JsonRow
-from segpaste.datasets.entries import has_segmentation
+from segpaste.datasets.contract import Crowd
+from segpaste.datasets.entries import JsonRow, has_segmentation
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.kept_shapes import KeptShape, entry_points_px
 from segpaste.datasets.formats.references import refers

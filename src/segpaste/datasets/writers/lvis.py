@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.writers.coco import CocoInstances, json_lines
 from segpaste.datasets.writers.format import File, LabelledImage, Losses, SampleRows, View, WrittenSplit
 

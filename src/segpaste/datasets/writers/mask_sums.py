@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.entries import has_segmentation
+from segpaste.datasets.entries import JsonRow, has_segmentation
 from segpaste.datasets.formats.rle import decode_segmentation
 
 FILLED_BOX = -1

@@ -19,9 +19,10 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.image_files import header_size, read_head, read_pixels
+from segpaste.datasets.formats.image_files import header_size, read_head, read_image
 from segpaste.datasets.formats.stored_pixels import read_stored
 from segpaste.datasets.writers.annotations import read_regions, stored_pixels, surface_difference, tolerance_px
 from segpaste.datasets.writers.beside_annotations import Images, SplitNames, key_differences, table_differences
@@ -43,8 +44,7 @@ from segpaste.types import DenseSample
 
 Verify = Literal["full", "sample", "off"]
 VERIFY: tuple[Verify, ...] = ("full", "sample", "off")
-_SHOWN = 5
-_FIRST, _STEP = 16, 50
+_SHOWN, _FIRST, _STEP = 5, 16, 50
 
 
 class VerificationError(DatasetError):
@@ -348,7 +348,7 @@ def _compare_sample(
     """
     regions = expected.views.get(view.format, [])
     if expected.pixels is None and not expected.values and any(region.kind in UNCHANGED for region in regions):
-        read_pixels(photos.path_of(index), expected.size, (1, 1), drawn_upright=photos.is_drawn_upright(index))
+        read_image(photos.path_of(index), expected.size, (1, 1), drawn_upright=photos.is_drawn_upright(index))
         return
     sample = photos[index]
     if sample.canvas_size != expected.size:

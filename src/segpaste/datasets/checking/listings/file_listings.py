@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from itertools import compress
 from pathlib import Path
 from typing import Any
 
+from segpaste._pixels import Size
 from segpaste.datasets.checking.listings.findings import Finding
 from segpaste.datasets.checking.listings.listing import COCO_KEYS, ListedImage, ListedObject, Listing
-from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.entries import (
     CROWD,
     IGNORED,
     INSTANCE,
     NEITHER,
     Box,
+    JsonRow,
     box_of,
     boxless,
     edges_of,
@@ -31,9 +31,10 @@ from segpaste.datasets.entries import (
 )
 from segpaste.datasets.errors import DatasetError, collected, refuse
 from segpaste.datasets.formats.format import Task
-from segpaste.datasets.formats.outlined import OutlinedImages
+from segpaste.datasets.formats.outlined import OutlinedAnnotations
 from segpaste.datasets.formats.text_files import read_lines
 from segpaste.datasets.formats.tool_shapes import NOT_READ
+from segpaste.datasets.formats.yolo.annotations import ONE_KIND
 from segpaste.datasets.formats.yolo.data import (
     YoloData,
     expect_labels,
@@ -42,12 +43,10 @@ from segpaste.datasets.formats.yolo.data import (
     listed_images,
     stray_labels,
 )
-from segpaste.datasets.formats.yolo.dataset import ONE_KIND
 from segpaste.datasets.formats.yolo.labels import LabelFormat, box_px, parse_labels, points_px, polygon_px
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.large_json.index import Column, id_column, join_columns
 from segpaste.datasets.tables import INSTANCES, SEGMENTS, AnnotationTables, Images
-from segpaste.types.sampling import Size
 
 _MANY_CLASSES = 1 << 16
 
@@ -97,8 +96,8 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
     is_strict = _is_strict(file)
     has_masks, without, without_box = False, list[int](), list[int]()
 
-    def segmentation(place: int, row_id: int, size: Size) -> object:
-        return file.row(int(marks[place]) + 1, int(marks[place + 1]), row_id)["segmentation"]
+    def row_at(place: int, row_id: int) -> JsonRow:
+        return file.row(int(marks[place]) + 1, int(marks[place + 1]), row_id)
 
     for block in tables.annotations():
         ids.append(block.ids)
@@ -114,7 +113,7 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
                 without.append(len(objects))
             if kind == NEITHER:
                 without_box.append(row["id"])
-            mask = None if outline is None else partial(segmentation, place, row["id"])
+            mask = None if outline is None else _Segmentation(row_at, place, row["id"])
             known, has_points = label if label >= 0 else None, any(points[2::3]) if points else False
             lacks = tuple(key for key in COCO_KEYS if row.get(key) is None)
             found = ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points, lacks=lacks)
@@ -127,6 +126,18 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
             refuse(boxless(file.path, row_id), annotation=row_id)
     is_placed = tables.place(join_columns(ids), join_columns(image_ids), images) >= 0
     listing.objects = objects if is_placed.all() else [*compress(objects, is_placed.tolist())]
+
+
+class _Segmentation:
+    """Function of (H, W) that reads the segmentation of an entry; a partial function takes three times the memory."""
+
+    __slots__ = ("_id", "_place", "_row_at")
+
+    def __init__(self, row_at: Callable[[int, int], JsonRow], place: int, row_id: int) -> None:
+        self._row_at, self._place, self._id = row_at, place, row_id
+
+    def __call__(self, size: Size) -> object:
+        return self._row_at(self._place, self._id)["segmentation"]
 
 
 def _is_strict(file: AnnotationFile) -> bool:
@@ -273,7 +284,7 @@ def _yolo_object(row: JsonRow, position: int, data: YoloData) -> ListedObject:
     return ListedObject(row["line"], position, row["label"], None, box, has_keypoints=has_points)
 
 
-def list_shapes(dataset: OutlinedImages) -> Listing:
+def list_shapes(dataset: OutlinedAnnotations) -> Listing:
     """List a dataset of shapes; maps that a dataset also has are not read."""
     listing = Listing(class_names=list(dataset.class_names), has_masks=dataset.has_masks, file=dataset.annotations_file)
     for kind, num in dataset.not_objects.items():
@@ -290,7 +301,7 @@ def list_shapes(dataset: OutlinedImages) -> Listing:
                 drawn_upright=dataset.drawn_upright,
             )
         )
-        lost.update(OutlinedImages.unread(dataset, index))  # a subclass would read maps
+        lost.update(OutlinedAnnotations.unread(dataset, index))  # a subclass would read maps
         for i, (row, where) in enumerate(zip(rows.of(index), dataset.places(index), strict=True)):
             listing.objects.append(
                 ListedObject(
@@ -313,7 +324,7 @@ def list_shapes(dataset: OutlinedImages) -> Listing:
 class _ShapeRows:
     """Entries of a dataset, decoded image by image: memory holds the outlines of one image."""
 
-    def __init__(self, dataset: OutlinedImages) -> None:
+    def __init__(self, dataset: OutlinedAnnotations) -> None:
         self._dataset, self._last = dataset, (-1, list[JsonRow]())
 
     def of(self, index: int) -> list[JsonRow]:

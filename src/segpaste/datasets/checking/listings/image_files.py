@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from segpaste._pixels import Size
 from segpaste.datasets.checking.listings.findings import Finding
 from segpaste.datasets.checking.listings.listing import ListedImage
 from segpaste.datasets.errors import DatasetError, first_few
 from segpaste.datasets.formats.format import file_digest
-from segpaste.datasets.formats.image_files import ImageHead, expect_readable, read_head, read_pixels, read_upright
+from segpaste.datasets.formats.image_files import ImageHead, expect_readable, read_head, read_image
 from segpaste.datasets.formats.stored_pixels import read_array
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
-from segpaste.types.sampling import Size
 
 _ARRAYS = frozenset({".npy", ".npz", ".exr"})
 
@@ -73,7 +73,7 @@ def _looked_at(image: ListedImage, path: Path, decode: bool, findings: list[Find
         return None
     if decode and not image.was_decoded:
         try:
-            read_upright(path) if image.size is None else read_pixels(path, image.size)
+            read_image(path, image.size)
         except DatasetError as error:
             findings.append(Finding.at(path, "broken_file", str(error), image.name))
     return head
@@ -172,7 +172,7 @@ def kind_of(error: DatasetError, file: Path | None, *, is_map: bool = False) -> 
 def pixel_problem(path: Path, size: Size | None) -> DatasetError | None:
     """Return the error of decoding an image; None if it can be decoded."""
     try:
-        read_upright(path) if size is None else read_pixels(path, size)
+        read_image(path, size)
     except DatasetError as error:
         return error
     return None

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from segpaste._pixels import Size
 from segpaste.datasets.checking.listings.findings import Finding, SurfaceHealth
 from segpaste.datasets.entries import Box
-from segpaste.types.sampling import Size
 
 COCO_KEYS = ("area", "bbox", "iscrowd", "keypoints")
 """Keys of COCO's annotations that some tools expect, and others not."""

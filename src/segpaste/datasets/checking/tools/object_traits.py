@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from segpaste.datasets.checking.tools.trait import Shape, Trait
 from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.datasets.mask_parts import num_holes, num_parts
 
 _ROUNDED_PX = 0.01
 
@@ -77,7 +76,7 @@ def _no_box(shape: Shape) -> bool:
 
 
 def _hole(shape: Shape) -> bool:
-    return _is_object(shape) and shape.inner is not None and num_holes(shape.inner) > 0
+    return _is_object(shape) and shape.num_parts_and_holes[1] > 0
 
 
 def _parts(shape: Shape) -> bool:
@@ -86,7 +85,7 @@ def _parts(shape: Shape) -> bool:
     polygons = shape.polygons
     if polygons is not None:
         return len(polygons) > 1
-    return shape.inner is not None and num_parts(shape.inner) > 1
+    return shape.num_parts_and_holes[0] > 1
 
 
 def _crowd(shape: Shape) -> bool:
@@ -98,15 +97,15 @@ def _ignored(shape: Shape) -> bool:
 
 
 def _box_only(shape: Shape) -> bool:
-    return _is_object(shape) and shape.segmentation is None and shape.box is not None
+    return _is_object(shape) and shape.found.segmentation is None and shape.box is not None
 
 
 def _thin(shape: Shape) -> bool:
     """Whether a mask or box is at most one pixel high or wide."""
     if not _is_object(shape):
         return False
-    if shape.inner is not None:
-        return bool(min(shape.inner.shape) <= 1)
+    if (runs := shape.runs) is not None:
+        return bool(runs.rows[-1] == runs.rows[0] or runs.ends.max() - runs.starts.min() <= 1)
     box = shape.box
     return box is not None and bool(min(box[2] - box[0], box[3] - box[1]) <= 1)
 
@@ -151,7 +150,10 @@ def _hole_from_first(shape: Shape) -> bool:
     if polygons is None or len(polygons) != 1 or not _hole(shape):
         return False
     parts = _closed_parts(_points(polygons).tolist())
-    return len(parts) > 1 and bool((decode_segmentation(parts, shape.size) != shape.mask).any())
+    if len(parts) < 2:
+        return False
+    filled, own = (decode_segmentation(outlines, shape.size) for outlines in (parts, polygons))
+    return bool((filled != own).any())
 
 
 def _closed_parts(points: Sequence[list[float]]) -> list[list[float]]:

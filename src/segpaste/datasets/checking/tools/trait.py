@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from segpaste._pixels import Size
 from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject, Listing
 from segpaste.datasets.entries import Box
 from segpaste.datasets.formats.image_files import ImageHead
-from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.types.sampling import Size, mask_box
+from segpaste.datasets.formats.rle import decode_runs
+from segpaste.datasets.mask_parts import MaskRuns, column_runs, num_parts_and_holes
 
 
 class Place(NamedTuple):
@@ -56,23 +54,20 @@ class Shape:
         return found if isinstance(found, list) and all(map(_is_numbers, found)) else None
 
     @cached_property
-    def mask(self) -> NDArray[np.bool_] | None:
-        """Mask [H, W]; None without one, or if it cannot be decoded."""
+    def runs(self) -> MaskRuns | None:
+        """Runs of the mask down its columns; None without a mask or a pixel, or if it cannot be decoded."""
         if not self.segmentation:
             return None
         try:
-            return decode_segmentation(self.segmentation, self.size)
+            runs = column_runs(decode_runs(self.segmentation, self.size), self.size[0])
         except ValueError:
             return None
+        return runs if len(runs.rows) else None
 
     @cached_property
-    def inner(self) -> NDArray[np.bool_] | None:
-        """The part of the mask in its box; None without a pixel."""
-        mask = self.mask
-        if mask is None or (box := mask_box(mask)) is None:
-            return None
-        x1, y1, x2, y2 = box
-        return mask[y1:y2, x1:x2]
+    def num_parts_and_holes(self) -> tuple[int, int]:
+        """Number of the parts of the mask, and of its holes; (0, 0) without one."""
+        return (0, 0) if self.runs is None else num_parts_and_holes(self.runs, self.size[0])
 
     @property
     def box(self) -> Box | None:
@@ -81,7 +76,7 @@ class Shape:
 
 
 def _is_numbers(polygon: object) -> bool:
-    return isinstance(polygon, list) and all(isinstance(value, int | float) for value in polygon)
+    return isinstance(polygon, list) and all(issubclass(kind, int | float) for kind in {*map(type, polygon)})
 
 
 class ListedSplit(NamedTuple):

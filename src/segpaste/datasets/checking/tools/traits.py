@@ -130,7 +130,7 @@ def _box_among_masks(split: ListedSplit) -> Iterator[Place]:
     if any(of.segmentation is not None for of in whole):
         for of in whole:
             size = split.sizes[of.image]
-            if size is not None and Shape(of, size).segmentation is None and of.box_px(size) is not None:
+            if size is not None and of.segmentation is None and of.box_px(size) is not None:
                 yield Place(of.image, of.id)
 
 
@@ -260,21 +260,24 @@ def find_traits(split: ListedSplit, names: Iterable[str]) -> dict[str, list[Plac
     Returns:
         For each trait the places where it was found, in the order of the dataset.
     """
-    found: dict[str, list[Place]] = {name: [] for name in names}
+    chosen = {name: TRAITS[name] for name in names}
+    found: dict[str, list[Place]] = {name: [] for name in chosen}
+    of_images = [(found[name], trait.of_image) for name, trait in chosen.items() if trait.of_image is not None]
+    of_objects = [(found[name], trait.of_object) for name, trait in chosen.items() if trait.of_object is not None]
     by_image: defaultdict[int, list[ListedObject]] = defaultdict(list)
     for annotation in split.listing.objects:
         by_image[annotation.image].append(annotation)
     for position, (image, head, size) in enumerate(zip(split.listing.images, split.heads, split.sizes, strict=True)):
         objects = by_image[position]
-        for name, of_image in ((name, TRAITS[name].of_image) for name in found):
-            if of_image is not None and of_image(image, head, objects):
-                found[name].append(Place(position))
+        for places, of_image in of_images:
+            if of_image(image, head, objects):
+                places.append(Place(position))
         for annotation in objects if size is not None else ():
             assert size is not None
             shape = Shape(annotation, size)
-            for name, of_object in ((name, TRAITS[name].of_object) for name in found):
-                if of_object is not None and of_object(shape):
-                    found[name].append(Place(position, annotation.id))
-    for name, of_split in ((name, TRAITS[name].of_split) for name in found):
-        found[name] += of_split(split) if of_split is not None else ()
+            for places, of_object in of_objects:
+                if of_object(shape):
+                    places.append(Place(position, annotation.id))
+    for name, trait in chosen.items():
+        found[name] += trait.of_split(split) if trait.of_split is not None else ()
     return found

@@ -20,14 +20,19 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from segpaste.datasets.entries import file_name_of
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco.dataset import open_instances
-from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
+from segpaste.datasets.formats.coco.annotations import CocoAnnotations
+from segpaste.datasets.formats.coco.segments import SegmentAnnotations
+from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
+from segpaste.datasets.formats.image_annotations import ImageAnnotations, Images, Transforms
 from segpaste.datasets.large_json.file import AnnotationFile
+
+if TYPE_CHECKING:
+    from segpaste.datasets.formats.annotated_images import AnnotatedImages
+
 
 ROBOFLOW_FILE = "_annotations.coco.json"
 COCO_FILE = "annotations.json"
@@ -51,28 +56,37 @@ class CocoFile(Format):
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open the file beside ``options.images_dir``."""
-        if options.images_dir is None:
+        return _beside_images(path, options, _open_instances, _open_panoptic)
+
+    def read(self, path: Path, split: str, options: ReadOptions) -> ImageAnnotations:
+        """Read the annotations of the file beside ``options.images_dir``."""
+        return _beside_images(path, options, CocoAnnotations, SegmentAnnotations)
+
+
+def _beside_images(
+    path: Path, options: ReadOptions, instances: Callable[..., Images], segments: Callable[..., Images]
+) -> Images:
+    """Read a file with the function for its content."""
+    if options.images_dir is None:
+        raise DatasetError(
+            f"{path}: expected the folder of the images of an annotation file, got none; give it (images_dir=, "
+            "--images)"
+        )
+    file, transforms = AnnotationFile(path), options.transforms
+    if file.is_panoptic:
+        maps = path.with_suffix("") if options.panoptic_dir is None else options.panoptic_dir
+        if not maps.is_dir():
             raise DatasetError(
-                f"{path}: expected the folder of the images of an annotation file, got none; give it (images_dir=, "
-                "--images)"
+                f"{path}: expected a folder of the PNG files of its panoptic segments, found none at {maps}; give it "
+                "(panoptic_dir=, --panoptic-dir)"
             )
-        file = AnnotationFile(path)
-        if file.is_panoptic:
-            segments = path.with_suffix("") if options.panoptic_dir is None else options.panoptic_dir
-            if not segments.is_dir():
-                raise DatasetError(
-                    f"{path}: expected a folder of the PNG files of its panoptic segments, found none at {segments}; "
-                    "give it (panoptic_dir=, --panoptic-dir)"
-                )
-            return _where_images_are(
-                lambda folder: CocoPanoptic(folder, file, segments, transforms=options.transforms), options.images_dir
-            )
-        if options.panoptic_dir is not None:
-            raise DatasetError(f"{path}: expected panoptic segments with a folder of their PNG files, got instances")
-        return _where_images_are(lambda folder: open_instances(folder, file, options.transforms), options.images_dir)
+        return _where_images_are(lambda folder: segments(folder, file, maps, transforms=transforms), options.images_dir)
+    if options.panoptic_dir is not None:
+        raise DatasetError(f"{path}: expected panoptic segments with a folder of their PNG files, got instances")
+    return _where_images_are(lambda folder: instances(folder, file, transforms=transforms), options.images_dir)
 
 
-def _where_images_are(opened: Callable[[Path], AnnotatedImages], folder: Path) -> AnnotatedImages:
+def _where_images_are(opened: Callable[[Path], Images], folder: Path) -> Images:
     """Open a file with the folder of its images, or with the one above if file names begin with the name of a folder.
 
     Names from the urls of LVIS do, such as ``train2017/000000391895.jpg``. The first image decides.
@@ -81,6 +95,18 @@ def _where_images_are(opened: Callable[[Path], AnnotatedImages], folder: Path) -
     name = dataset.file_name(0) if len(dataset) else ""
     is_above = "/" in name and not (folder / name).is_file() and (above / name).is_file()
     return opened(above) if is_above else dataset
+
+
+def _open_instances(images: Path, file: Path, *, transforms: Transforms | None) -> AnnotatedImages:
+    from segpaste.datasets.formats.coco.dataset import open_instances  # with torch, for samples
+
+    return open_instances(images, file, transforms=transforms)
+
+
+def _open_panoptic(images: Path, file: Path, maps: Path, *, transforms: Transforms | None) -> AnnotatedImages:
+    from segpaste.datasets.formats.coco.panoptic import CocoPanoptic  # with torch, for samples
+
+    return CocoPanoptic(images, file, maps, transforms=transforms)
 
 
 class CocoFolder(Format):
@@ -141,15 +167,22 @@ class CocoFolder(Format):
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split; warn of panoptic segments of the same images, which are not read."""
+        return self._split(path, split, lambda images, file: self._opened(images, file, options.transforms))
+
+    def read(self, path: Path, split: str, options: ReadOptions) -> ImageAnnotations:
+        """Read the annotations of a split, with the same warning."""
+        return self._split(path, split, self._read)
+
+    def _split(self, path: Path, split: str, opened: Callable[[Path, Path], Images]) -> Images:
         images, file = self.locate(path, split)
         segments = file.with_name(f"{PanopticFolder.start}{split}.json")
         if file != segments and self._whole(path) is None and _has_segments(segments):
             warnings.warn(
                 f"{segments}: the panoptic segments of the images are not read, but only {file.name}; name the other "
                 f"format to read them ({PanopticFolder.name!r} as format=, --from)",
-                stacklevel=2,
+                stacklevel=3,
             )
-        dataset = self._opened(images, file, options)
+        dataset = opened(images, file)
         if self._whole(path) is None:
             others = [file.with_name(f"{kind}_{split}.json") for kind in _KINDS]
             dataset.unread_files = tuple(o.relative_to(path).as_posix() for o in others if o != file and o.is_file())
@@ -173,8 +206,11 @@ class CocoFolder(Format):
             return None
         return path / self.file
 
-    def _opened(self, images: Path, file: Path, options: ReadOptions) -> AnnotatedImages:
-        return open_instances(images, file, options.transforms)
+    def _opened(self, images: Path, file: Path, transforms: Transforms | None) -> AnnotatedImages:
+        return _open_instances(images, file, transforms=transforms)
+
+    def _read(self, images: Path, file: Path) -> ImageAnnotations:
+        return CocoAnnotations(images, file)
 
 
 class LvisFolder(CocoFolder):
@@ -215,8 +251,11 @@ class PanopticFolder(CocoFolder):
         """Return True."""
         return True
 
-    def _opened(self, images: Path, file: Path, options: ReadOptions) -> AnnotatedImages:
-        return CocoPanoptic(images, file, file.with_suffix(""), transforms=options.transforms)
+    def _opened(self, images: Path, file: Path, transforms: Transforms | None) -> AnnotatedImages:
+        return _open_panoptic(images, file, file.with_suffix(""), transforms=transforms)
+
+    def _read(self, images: Path, file: Path) -> ImageAnnotations:
+        return SegmentAnnotations(images, file, file.with_suffix(""))
 
 
 class RoboflowFolder(Format):
@@ -236,7 +275,11 @@ class RoboflowFolder(Format):
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split."""
-        return open_instances(*self.locate(path, split), options.transforms)
+        return _open_instances(*self.locate(path, split), transforms=options.transforms)
+
+    def read(self, path: Path, split: str, options: ReadOptions) -> ImageAnnotations:
+        """Read the annotations of a split."""
+        return CocoAnnotations(*self.locate(path, split))
 
     def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
         """Yield all files of the split's folder."""

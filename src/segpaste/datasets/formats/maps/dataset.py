@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from itertools import count, takewhile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import Crowd, JsonRow, Surfaces
+from segpaste.datasets.annotations import Surfaces
+from segpaste.datasets.contract import Crowd
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco.panoptic import CocoPanopticSchema
-from segpaste.datasets.formats.format import AnnotatedImages, PackedRecords
-from segpaste.datasets.formats.image_files import read_rgb, upright_size
+from segpaste.datasets.formats.annotated_images import AnnotatedImages
+from segpaste.datasets.formats.coco.segments import CocoPanopticSchema
+from segpaste.datasets.formats.folders import files_with
+from segpaste.datasets.formats.image_annotations import PackedRecords
+from segpaste.datasets.formats.image_files import upright_size
+from segpaste.datasets.formats.image_pixels import read_rgb
 from segpaste.datasets.formats.instances import sample_of_boxes
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
-from segpaste.datasets.formats.maps.decoding import OF_STUFF, Classes, Ids, Objects, read_class_list
+from segpaste.datasets.formats.maps.decoding import OF_STUFF, Classes, Ids, Objects, ade20k_objects, read_class_list
 from segpaste.datasets.formats.maps.files import MapFiles, roles_of
 from segpaste.datasets.formats.maps.reading import MapReader
+from segpaste.datasets.formats.text_files import read_lines
 from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
 
 _REMEMBERED = 4096
@@ -331,3 +338,27 @@ def _maps(semantic: Ids | None, objects: Objects | None) -> Iterator[NDArray[Any
         yield objects.owner
     elif objects is not None and len(objects.masks):
         yield objects.masks[0]
+
+
+class FullAde20kPhotos(MapPhotos):
+    """Images of the full ADE20K, which know their files that are not read."""
+
+    def unread(self, index: int) -> dict[str, int]:
+        """Count these files, by what they say."""
+        stem = self.path_of(index).with_suffix("")
+        parts = takewhile(Path.is_file, (stem.with_name(f"{stem.name}_parts_{level}.png") for level in count(1)))
+        return {
+            **super().unread(index),
+            "maps of parts of objects (NAME_parts_1.png)": len([*parts]),
+            "masks of whole objects (NAME/*.png)": len(files_with(stem, ".png")),
+            "objects with attributes (NAME.json, NAME_atr.txt)": self._num_with_attributes(stem),
+        }
+
+    def _num_with_attributes(self, stem: Path) -> int:
+        try:
+            return sum(bool(row.get("attributes")) for row in ade20k_objects(stem.with_name(f"{stem.name}.json")))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            file = stem.with_name(f"{stem.name}_atr.txt")
+            return (
+                sum(line.rpartition("#")[2].strip(' \t"') != "" for line in read_lines(file)) if file.is_file() else 0
+            )

@@ -7,11 +7,13 @@ of arrays; `segpaste.datasets.formats.maps.dataset` reads the files.
 from __future__ import annotations
 
 import csv
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -371,3 +373,8 @@ def _single_channel(values: NDArray[np.generic], place: str) -> Ids:
 
 def _size(values: Ids) -> str:
     return f"{values.shape[1]} x {values.shape[0]}"
+
+
+def ade20k_objects(path: Path) -> Any:
+    """Return the objects and parts of one image of the full ADE20K, from its JSON file."""
+    return json.loads(path.read_bytes().decode("utf-8", "replace"))["annotation"]["object"]

@@ -16,14 +16,14 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from segpaste.datasets.contract import JsonRow
+from segpaste._pixels import Size
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import read_head
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE, MapDeclaration
 from segpaste.datasets.formats.maps.patterns import PathPattern
 from segpaste.datasets.formats.text_files import image_name_of, read_lines
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
-from segpaste.types.sampling import Size
 
 SPLIT = "split"
 _OF_MANY = ("camera", "valid")

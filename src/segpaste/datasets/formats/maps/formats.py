@@ -5,24 +5,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count, takewhile
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
+from segpaste._pixels import IGNORE_INDEX
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.folders import files_below, files_with, folders_in
-from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
+from segpaste.datasets.formats.folders import files_below, folders_in
+from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.maps.cityscapes import declare_cityscapes
-from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE, MapDeclaration, read_declaration
-from segpaste.datasets.formats.maps.decoding import read_class_list
+from segpaste.datasets.formats.maps.decoding import ade20k_objects, read_class_list
 from segpaste.datasets.formats.maps.files import splits_of
 from segpaste.datasets.formats.text_files import read_lines
-from segpaste.types import IGNORE_INDEX
+
+if TYPE_CHECKING:
+    from segpaste.datasets.formats.annotated_images import AnnotatedImages
+    from segpaste.datasets.formats.maps.dataset import MapPhotos
 
 _NUM_CLASSES_150 = 150
 _INFO_150 = "objectInfo150.txt"
@@ -40,13 +41,13 @@ _CAMVID_VOID = ("void", "unlabelled", "unlabeled")
 
 
 class MapFormat(Format):
-    """Format whose datasets have a declaration.
+    """Format whose datasets have a declaration."""
 
-    Attributes:
-        photos: class of its datasets.
-    """
+    def photos(self) -> type[MapPhotos]:
+        """Return the class of its datasets."""
+        from segpaste.datasets.formats.maps.dataset import MapPhotos  # with torch, for samples
 
-    photos: ClassVar[type[MapPhotos]] = MapPhotos
+        return MapPhotos
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the names of the splits; None if there is no such dataset."""
@@ -65,7 +66,7 @@ class MapFormat(Format):
         assert found is not None
         folder = path.parent if path.is_file() else path
         where = path / DECLARATION_FILE if (path / DECLARATION_FILE).is_file() else path
-        return self.photos(found, folder, split, transforms=options.transforms, where=where)
+        return self.photos()(found, folder, split, transforms=options.transforms, where=where)
 
     @abstractmethod
     def declare(self, path: Path) -> MapDeclaration | None:
@@ -145,30 +146,6 @@ def _names_150(root: Path) -> list[str]:
     return [f"class_{number}" for number in range(1, _NUM_CLASSES_150 + 1)]
 
 
-class _FullAde20kPhotos(MapPhotos):
-    """Images of the full ADE20K, which know their files that are not read."""
-
-    def unread(self, index: int) -> dict[str, int]:
-        """Count these files, by what they say."""
-        stem = self.path_of(index).with_suffix("")
-        parts = takewhile(Path.is_file, (stem.with_name(f"{stem.name}_parts_{level}.png") for level in count(1)))
-        return {
-            **super().unread(index),
-            "maps of parts of objects (NAME_parts_1.png)": len([*parts]),
-            "masks of whole objects (NAME/*.png)": len(files_with(stem, ".png")),
-            "objects with attributes (NAME.json, NAME_atr.txt)": self._num_with_attributes(stem),
-        }
-
-    def _num_with_attributes(self, stem: Path) -> int:
-        try:
-            return sum(bool(row.get("attributes")) for row in _objects_in(stem.with_name(f"{stem.name}.json")))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            file = stem.with_name(f"{stem.name}_atr.txt")
-            return (
-                sum(line.rpartition("#")[2].strip(' \t"') != "" for line in read_lines(file)) if file.is_file() else 0
-            )
-
-
 class Ade20kFull(MapFormat):
     """Full ADE20K, thousands of classes, with the objects in the colours of ``NAME_seg.png``.
 
@@ -183,7 +160,12 @@ class Ade20kFull(MapFormat):
     title = "ADE20K, full"
     files = "images/ADE/training/ with NAME_seg.png"
     gives = "masks"
-    photos = _FullAde20kPhotos
+
+    def photos(self) -> type[MapPhotos]:
+        """Return the class that knows the files that are not read."""
+        from segpaste.datasets.formats.maps.dataset import FullAde20kPhotos  # with torch, for samples
+
+        return FullAde20kPhotos
 
     def declare(self, path: Path) -> MapDeclaration | None:
         """Declare the folder, with all class names."""
@@ -235,16 +217,11 @@ def _names_full(root: Path, above: str) -> dict[int, str]:
 def _names_in(path: Path) -> dict[int, str]:
     """Return the class ids and names of one image's objects and parts."""
     try:
-        return {int(row["name_ndx"]): str(row["name"]) for row in _objects_in(path)}
+        return {int(row["name_ndx"]): str(row["name"]) for row in ade20k_objects(path)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DatasetError(
             f"{path}: expected objects with name and name_ndx, could not read them ({error!r}); replace the file"
         ) from error
-
-
-def _objects_in(path: Path) -> Any:
-    """Return the objects and parts of one image."""
-    return json.loads(path.read_bytes().decode("utf-8", "replace"))["annotation"]["object"]
 
 
 class LabelMapFiles(MapFormat):

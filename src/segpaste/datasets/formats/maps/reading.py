@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from segpaste.datasets.contract import JsonRow, Surfaces
+from segpaste._pixels import IGNORE_INDEX, Size
+from segpaste.datasets.annotations import Surfaces
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError, naming
 from segpaste.datasets.formats.maps.cityscapes import ALL_IDS, WITH_INSTANCES, read_polygons
 from segpaste.datasets.formats.maps.declaration import Camera
@@ -32,8 +34,7 @@ from segpaste.datasets.formats.maps.geometry import (
 )
 from segpaste.datasets.formats.stored_pixels import one_channel, read_array
 from segpaste.datasets.formats.text_files import is_background
-from segpaste.types import IGNORE_INDEX, CameraIntrinsics
-from segpaste.types.sampling import Size
+from segpaste.types import CameraIntrinsics
 
 
 @dataclass

@@ -34,7 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from segpaste.datasets.contract import JsonRow
+from segpaste._pixels import Size
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import files_with, folders_in, paired_folders
 from segpaste.datasets.formats.format import NO_SPLIT
@@ -54,7 +55,6 @@ from segpaste.datasets.formats.text_files import (
     xml_parts,
 )
 from segpaste.datasets.formats.tool_shapes import FURTHER_PARTS, READ_AS_BOXES, Shape, checked_size
-from segpaste.types.sampling import Size
 
 BACKGROUND, VOID = 0, 255
 OTHER_VOID = "void of maps of objects that is not void in maps of classes, in images"

@@ -22,12 +22,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.contract import JsonRow
+from segpaste._point_names import KeypointSchema
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.text_files import read_text
 from segpaste.datasets.formats.yolo.data import YoloData, found_labels, images_of
-from segpaste.types import KeypointSchema
 
 BOX_NUMBERS = 5
 ORIENTED_NUMBERS = 9

@@ -18,7 +18,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.types.sampling import mask_box
+from segpaste._pixels import mask_box
 
 Points = NDArray[np.int64]
 STEPS_PER_PX = 20

@@ -1,0 +1,80 @@
+"""Format of YOLO datasets: images with a text file of boxes, polygons or keypoints each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from segpaste.datasets.formats.folders import other_labels
+from segpaste.datasets.formats.format import Format, ReadOptions
+from segpaste.datasets.formats.image_annotations import ImageAnnotations
+from segpaste.datasets.formats.yolo.annotations import YoloAnnotations
+from segpaste.datasets.formats.yolo.data import (
+    YAML_SUFFIXES,
+    find_yaml,
+    found_labels,
+    images_of,
+    label_path,
+    read_data,
+    split_folders,
+)
+
+if TYPE_CHECKING:
+    from segpaste.datasets.formats.annotated_images import AnnotatedImages
+
+
+class YoloFormat(Format):
+    """YOLO datasets, see `segpaste.datasets.formats.yolo.data`."""
+
+    name = "yolo"
+    title = "YOLO"
+    files = "data.yaml, or images/ and labels/"
+    gives = "masks of polygons; or boxes only; or keypoints"
+    takes = frozenset({"task"})
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return the splits of the data YAML, or the names of the folders."""
+        if path.is_file():
+            return tuple(read_data(path).splits) if path.suffix.lower() in YAML_SUFFIXES else None
+        if find_yaml(path) is None:
+            folders = split_folders(path).values()
+            if not folders or other_labels({path / "labels", *(label_path(f / "photo.jpg").parent for f in folders)}):
+                return None
+        return tuple(read_data(path).splits)
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
+        """Open a split."""
+        from segpaste.datasets.formats.yolo.dataset import YoloDataset  # with torch, for samples
+
+        return YoloDataset(path, split, task=options.task, transforms=options.transforms)
+
+    def read(self, path: Path, split: str, options: ReadOptions) -> ImageAnnotations:
+        """Read the annotations of a split."""
+        return YoloAnnotations(path, split, task=options.task)
+
+    def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
+        """Yield images and label files, which are copied to ``images/SPLIT`` and ``labels/SPLIT``."""
+        sources = read_data(path).splits[split]
+        for number, source in enumerate(sources):
+            if not source.exists():
+                warnings.warn(
+                    f"{source}: expected the images of '{split}', found none; the split is left out", stacklevel=2
+                )
+                continue
+            for image in images_of(source):
+                below = (str(number),) if len(sources) > 1 else ()  # two folders may have images of the same name
+                target = PurePosixPath("images", split, *below, _name_in(source, image))
+                yield target, image
+                if (labels := found_labels(image)).is_file():
+                    yield PurePosixPath(label_path(Path(target)).as_posix()), labels
+
+
+def _name_in(source: Path, image: Path) -> str:
+    """Return the name of an image relative to the folder of its split, or for a list to its last folder ``images``."""
+    if source.is_dir():
+        return image.relative_to(source).as_posix()
+    parts = image.parts
+    last = max((i for i, part in enumerate(parts[:-1]) if part == "images"), default=len(parts) - 2)
+    return PurePosixPath(*parts[last + 1 :]).as_posix()
