@@ -91,4 +91,4 @@ def test_a_dataset_is_augmented_for_a_tool(oriented: Path, capsys: pytest.Captur
         == 0
     )
     assert (oriented / "out" / "data.yaml").exists()
-    assert "for Ultralytics segment 8.4.190: loses nothing" in capsys.readouterr().out
+    assert "for Ultralytics segment 8.4.190, split train: loses nothing" in capsys.readouterr().out

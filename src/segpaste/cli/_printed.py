@@ -6,9 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from segpaste._printable import printable
+
 if TYPE_CHECKING:
     from segpaste.augmenting.options import Progress
     from segpaste.augmenting.summary import AugmentSummary
+    from segpaste.datasets.conversion.starting import Start
 
 
 def progress(total: int, unit: str = "image", **options: Any) -> Any:
@@ -45,3 +48,12 @@ def print_summary(summary: AugmentSummary, seconds: float) -> None:
         there = f"; {earlier:,} were there already" if earlier > 0 else ""
         print(f"speed    {num / seconds:,.1f} images/s, {num:,} made in this run{workers}{there}")
     print(f"time     {seconds:.1f} s in total")
+
+
+def start_lines(start: Start) -> Iterator[str]:
+    """Yield how a tool is started from a written dataset, and what it lacks."""
+    yield ""
+    if start.call:
+        yield f"start    {printable(start.call)}"
+    if start.lacks:
+        yield f"lacks    {printable(start.lacks)}"

@@ -11,6 +11,7 @@ from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.formats.rle import decode_segmentation, run_lengths
 from segpaste.datasets.formats.yolo.outlines import outline
+from segpaste.datasets.writers.coco import Crowds
 from segpaste.datasets.writers.format import Losses
 
 AS_OUTLINES = "masks in run lengths, written as outlines that enclose the same pixels"
@@ -19,7 +20,31 @@ AS_LISTS = "masks in compressed run lengths, written as lists of numbers"
 NEW_AREA = "areas of 0 of objects with a mask, which are those of the masks"
 CHANGES = frozenset({AS_OUTLINES, AS_LISTS, OTHER_ID, NEW_AREA})
 """Descriptions of entries that are written otherwise, with the same meaning."""
+REGIONS = "crowd and ignored regions"
+_LEFT_OUT = "{}, left out for {}"
 _LEAST_NUMBERS = 6
+
+
+def semantic_only(dataset: object, tool: Tool) -> str:
+    """Return the error for a dataset of semantic maps that is written for a tool that reads instances."""
+    return (
+        f"{dataset}: expected instances for {tool.title} (--for), a mask or box of each object, got semantic maps, "
+        "which do not tell the objects of a class apart; annotate the objects, or train a semantic model on the maps"
+    )
+
+
+def minds(tool: Tool | None, trait: str) -> bool:
+    """Return whether a tool loses or changes COCO's entries that have a trait."""
+    return tool is not None and any(rule.trait == trait for rule in tool.rules if rule.format == "coco")
+
+
+def regions_for_tool(tool: Tool | None, crowds: Crowds, told: Losses) -> Crowds:
+    """Return the regions of an image without those that a tool takes for objects; count what is left out."""
+    if tool is None or not minds(tool, "crowd"):
+        return crowds
+    kept = [(crowd, row) for crowd, row in crowds if crowd.xywh is not None]
+    told[_LEFT_OUT.format(REGIONS, tool.title)] += len(crowds) - len(kept)
+    return kept
 
 
 @dataclass(frozen=True)
@@ -43,14 +68,13 @@ class EntriesForTool:
         return kept
 
     def _minds(self, trait: str) -> bool:
-        """Return whether the tool loses or changes entries that have a trait."""
-        return self.tool is not None and any(rule.trait == trait for rule in self.tool.rules if rule.format == "coco")
+        return minds(self.tool, trait)
 
     def without_crowd(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
         """Leave out a crowd or ignored region."""
         if not (row.get("iscrowd") or row.get("ignore")):
             return row
-        self._left_out("crowd and ignored regions", told)
+        self._left_out(REGIONS, told)
         return None
 
     def with_mask(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
@@ -119,7 +143,7 @@ class EntriesForTool:
 
     def _left_out(self, what: str, told: Losses, num: int = 1) -> None:
         assert self.tool is not None
-        told[f"{what}, left out for {self.tool.title}"] += num
+        told[_LEFT_OUT.format(what, self.tool.title)] += num
 
 
 _Mend = Callable[[EntriesForTool, JsonRow, tuple[int, int], Losses], JsonRow | None]

@@ -8,7 +8,8 @@ from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED_UNR
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
 
-_tool = partial(Tool, package="rfdetr", versions=("1.11.2",), does="trains", formats=("coco", "yolo"))
+_NEEDS = ("train", "val")
+_tool = partial(Tool, package="rfdetr", versions=("1.11.2",), does="trains", formats=("coco", "yolo"), needs=_NEEDS)
 
 ORIENTED = "images are read as stored, without their EXIF orientation, and labels lie elsewhere"
 TURN = "turn the images: segpaste convert DATASET --for {} --out DIR"
@@ -97,7 +98,24 @@ _WITH_MASKS = (
     ),
 )
 
+
+def _starts(model: str) -> dict[str, str]:
+    return dict.fromkeys(("roboflow", "yolo"), f'rfdetr.{model}().train(dataset_dir="{{out}}")')
+
+
 TOOLS = (
-    _tool("rfdetr", "RF-DETR segment", rules=(*_BOTH, *_WITH_MASKS), reads_best=("roboflow", None)),
-    _tool("rfdetr-detect", "RF-DETR detect", rules=(*_BOTH, _POSE_BOXES), reads_best=("roboflow", None)),
+    _tool(
+        "rfdetr",
+        "RF-DETR segment",
+        rules=(*_BOTH, *_WITH_MASKS),
+        reads_best=("roboflow", None),
+        starts=_starts("RFDETRSegNano"),
+    ),
+    _tool(
+        "rfdetr-detect",
+        "RF-DETR detect",
+        rules=(*_BOTH, _POSE_BOXES),
+        reads_best=("roboflow", None),
+        starts=_starts("RFDETRNano"),
+    ),
 )

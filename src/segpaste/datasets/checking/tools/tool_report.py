@@ -46,6 +46,7 @@ class ToolReport:
         format: format of the dataset; empty if it is none that a tool reads.
         reads_format: False if the tool was not run on datasets of this format, so nothing is known.
         findings: what it does, the most serious first; empty if it keeps all.
+        split: name of the split; empty if the dataset has none, or was opened as one.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ToolReport:
     format: str
     reads_format: bool
     findings: tuple[ToolFinding, ...] = ()
+    split: str = ""
 
     @property
     def keeps_labels(self) -> bool:
@@ -67,7 +69,8 @@ def tool_lines(report: ToolReport, num_shown: int) -> Iterator[str]:
         report: what it does.
         num_shown: number of places of each finding to show.
     """
-    yield f"\nfor {report.label}{_verdict(report)}"
+    split = f", split {printable(report.split)}" if report.split else ""
+    yield f"\nfor {report.label}{split}{_verdict(report)}"
     for found in report.findings:
         yield f"  {found.what:<48} {_counted(found)}"
         yield f"      {EFFECTS[found.effect]}: {found.says}"

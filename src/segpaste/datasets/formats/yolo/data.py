@@ -73,8 +73,11 @@ def find_yaml(folder: Path) -> Path | None:
 
 
 def _is_data_yaml(path: Path) -> bool:
+    """Return whether a YAML has the keys of a data YAML, and names no annotation files of COCO's instead of labels."""
     with contextlib.suppress(DatasetError):
-        return bool({"names", "nc", *SPLIT_KEYS} & {*read_yaml(path)})
+        document = read_yaml(path)
+        is_of_coco = "annotations" in document or document.get("format") == "coco"
+        return not is_of_coco and bool({"names", "nc", *SPLIT_KEYS} & {*document})
     return False
 
 
