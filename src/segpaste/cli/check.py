@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from segpaste._printable import printable
 from segpaste.augmenting.options import InputOptions
 from segpaste.cli._arguments import add_photos, integer, options_of
 from segpaste.cli._errors import CommandError
@@ -13,11 +16,13 @@ from segpaste.cli._process import importing
 
 if TYPE_CHECKING:
     from segpaste.datasets.checking.report import HealthReport
+    from segpaste.datasets.formats.registry import FoundDataset
 
 _EXAMPLE = """\
 An error would stop segpaste augment or a training run; a remark would not, but may be a mistake in the data. The exit
 code is 1 if there is an error, or if a tool of --for would lose or change a label, else 0. For each image only the
-header is read, with --decode also the pixels.
+header is read, with --decode also the pixels. Without --split it is the split to train on; what tools
+of --for do is told of all splits.
 
 examples:
   segpaste check instances.json --images photos
@@ -67,34 +72,68 @@ def run(args: argparse.Namespace) -> None:
     """Check the dataset and print the report."""
     if args.dataset == "scenes":
         raise CommandError("scenes: expected a dataset of files, got synthetic scenes; name a dataset")
-    report = _check(args)
+    report, splits = _check(args)
     if args.json:
-        print(json.dumps({"dataset": args.dataset, **report.to_dict()}, indent=2))
+        told = {"dataset": args.dataset, "split": splits[0] if splits else None, **report.to_dict()}
+        print(json.dumps(told, indent=2))
     else:
         from segpaste.datasets.checking.report import report_lines
 
-        print("\n".join(report_lines(report, args.dataset, num_shown=args.show, decode="--decode")))
-    if not report.is_healthy or not all(tool.keeps_labels for tool in report.tools):
+        name = f"{args.dataset}, split {splits[0]}" if splits else args.dataset
+        print("\n".join(report_lines(report, name, num_shown=args.show, decode="--decode")))
+        if others := splits[1:]:
+            what = "only what tools do to them was checked" if args.tools and args.split is None else "not checked"
+            print(f"other splits: {', '.join(map(printable, others))}; {what}; --split NAME checks one")
+    if not report.is_healthy or not all(tool.keeps_labels and not tool.lacks for tool in report.tools):
         raise SystemExit(1)
 
 
-def _check(args: argparse.Namespace) -> HealthReport:
+def _check(args: argparse.Namespace) -> tuple[HealthReport, Sequence[str]]:
+    """Return the report, and the names of the checked split and of the others; none for a dataset without splits.
+
+    Without ``--split`` tools are reported for the others, too.
+    """
     import warnings
 
     with importing():
         from segpaste.augmenting.inputs import open_dataset
         from segpaste.cli._printed import progress
         from segpaste.datasets import DatasetError, check_dataset
-        from segpaste.datasets.checking.check import check_unopened
+        from segpaste.datasets.checking.check import check_unopened, tools_of_split
+        from segpaste.datasets.checking.tools.registry import TOOLS
+        from segpaste.datasets.conversion.starting import lacks_of
         from segpaste.datasets.formats.format import ReadOptions
 
     options: dict[str, Any] = {"decode": args.decode, "num_threads": max(1, args.workers), "tools": args.tools}
+    given = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=args.task)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # findings contain them in detail
         try:
             inputs = open_dataset(options_of(InputOptions, args), 0, 0)
         except DatasetError as error:
-            given = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=args.task)
-            return check_unopened(args.dataset, error, args.split, given, format=args.from_, **options)
-        with progress(len(inputs.photos)) as bar:
-            return check_dataset(inputs.photos, advance=bar.update, **options)
+            report = check_unopened(args.dataset, error, args.split, given, format=args.from_, **options)
+        else:
+            with progress(len(inputs.photos)) as bar:
+                report = check_dataset(inputs.photos, advance=bar.update, **options)
+        found, splits = _splits(args)
+        if found is None or not args.tools:
+            return report, splits
+        lacks = {name: lacks_of(found, splits, TOOLS[name]) for name in {told.name for told in report.tools}}
+        tools = [replace(told, split=splits[0], lacks=lacks[told.name]) for told in report.tools]
+        for name in splits[1:] if args.split is None else ():
+            tools += tools_of_split(found, name, given, args.tools, options["num_threads"])
+        return replace(report, tools=tuple(tools)), splits
+
+
+def _splits(args: argparse.Namespace) -> tuple[FoundDataset | None, Sequence[str]]:
+    """Return the dataset at the path, and its splits, the checked one first; none without splits."""
+    from segpaste.datasets.formats.format import NO_SPLIT
+    from segpaste.datasets.formats.registry import find_dataset
+
+    if args.dataset is None:
+        return None, ()
+    found = find_dataset(args.dataset, args.from_)
+    if found.splits == (NO_SPLIT,):
+        return None, ()
+    checked = found.chosen_split(args.split)
+    return found, (checked, *(name for name in found.splits if name != checked))

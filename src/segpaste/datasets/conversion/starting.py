@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.formats.registry import FoundDataset
 from segpaste.datasets.formats.yolo.data import SPLIT_KEYS
 from segpaste.datasets.writers.coco import CocoInstances
 from segpaste.datasets.writers.yolo import YoloLabels, split_keys
@@ -73,6 +74,13 @@ def start_of(tool: Tool, splits: WrittenSplits, out: Path) -> Start | None:
     found = splits.single() if (tool.package, splits.to) in _DOCUMENTS else splits.of_key()
     missing = [key for key in tool.needs if key not in found]
     return Start(call, _lacks(tool, splits, missing) if missing else "")
+
+
+def lacks_of(found: FoundDataset, splits: Sequence[str], tool: Tool) -> str:
+    """Return which splits of a dataset a tool needs and does not find; empty if it starts, or from other files."""
+    own, reads = WrittenSplits(found.format.name, splits, ()), found.format.name in tool.starts
+    missing = [key for key in tool.needs if key not in own.of_key()]
+    return _lacks(tool, own, missing) if reads and missing and (tool.package, own.to) not in _DOCUMENTS else ""
 
 
 def _lacks(tool: Tool, splits: WrittenSplits, missing: Sequence[str]) -> str:

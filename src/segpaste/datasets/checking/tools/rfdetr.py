@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED_UNREAD
+from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD, few_points
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
 
@@ -85,7 +85,7 @@ _WITH_MASKS = (
         )
         for trait in ("box_only", "empty_outline")
     ),
-    FEW_POINTS,
+    few_points("rfdetr"),
     *(
         Rule(
             "yolo",
