@@ -49,7 +49,7 @@ _WITH_MASKS = (
         "compressed",
         "stops",
         "the text of compressed run lengths is taken for numbers, and the run ends with a ValueError",
-        "write run lengths as numbers, or polygons",
+        "write run lengths as numbers: segpaste convert DATASET --for transformers-detr-masks --out DIR",
     ),
     few_points("transformers-detr-masks"),
 )
