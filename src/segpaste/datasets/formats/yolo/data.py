@@ -66,18 +66,15 @@ def find_yaml(folder: Path) -> Path | None:
     paths = files_with(folder, *YAML_SUFFIXES)
     found = [path for path in paths if _is_data_yaml(path)]
     if len(found) > 1:
-        raise DatasetError(
-            f"{folder}: expected one data YAML, got {', '.join(path.name for path in found)}; give the right one"
-        )
+        names = ", ".join(path.name for path in found)
+        raise DatasetError(f"{folder}: expected one data YAML, got {names}; give the right one")
     return found[0] if found else None
 
 
 def _is_data_yaml(path: Path) -> bool:
-    """Return whether a YAML has the keys of a data YAML, and names no annotation files of COCO's instead of labels."""
     with contextlib.suppress(DatasetError):
-        document = read_yaml(path)
-        is_of_coco = "annotations" in document or document.get("format") == "coco"
-        return not is_of_coco and bool({"names", "nc", *SPLIT_KEYS} & {*document})
+        keys = {*(given := read_yaml(path))}  # a trainer's YAML may name COCO's files instead of labels
+        return bool({"names", "nc", *SPLIT_KEYS} & keys) and "annotations" not in keys and given.get("format") != "coco"
     return False
 
 
