@@ -15,9 +15,11 @@ from split_files import HEIGHT, NUM_OBJECTS, WIDTH, write_splits
 
 from segpaste import augment_dataset
 from segpaste.cli import main
-from segpaste.datasets import DatasetError, convert_dataset, find_dataset
+from segpaste.datasets import AnnotatedDataset, DatasetError, convert_dataset, find_dataset
 from segpaste.datasets.checking.tools.registry import TOOLS
+from segpaste.datasets.conversion.for_tool import expect_instances
 from segpaste.datasets.conversion.summary import ConversionSummary
+from segpaste.types import DenseSample
 
 TRAINERS = ("ultralytics", "rfdetr", "libreyolo", "lightly-train")
 NEEDS_VAL = {"ultralytics": "val", "rfdetr": "valid", "lightly-train": "val"}
@@ -196,6 +198,26 @@ def test_semantic_maps_alone_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=told):
             augment_dataset(maps, tmp_path / "out", tool=tool, num=1)
     assert not (tmp_path / "out").exists()
+
+
+def test_boxes_beside_semantic_maps_are_instances() -> None:
+    class Boxes(AnnotatedDataset):
+        has_masks, has_semantic_maps, boxes = False, True, 1
+
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, index: int) -> DenseSample:
+            raise AssertionError("labels are listed without images")
+
+        def instance_labels(self, index: int) -> list[int]:
+            return [0] * (self.boxes if index else 0)
+
+    given = Boxes()
+    expect_instances("boxes", [given], TOOLS["ultralytics-detect"])
+    given.boxes = 0
+    with pytest.raises(DatasetError, match="boxes: expected instances for Ultralytics detect"):
+        expect_instances("boxes", [given], TOOLS["ultralytics-detect"])
 
 
 def test_each_call_is_of_a_format_that_the_tool_reads() -> None:

@@ -45,7 +45,7 @@ from segpaste.datasets.checking.check import check_dataset
 from segpaste.datasets.checking.tools.registry import TOOLS, written_for
 from segpaste.datasets.checking.tools.rules import Tool
 from segpaste.datasets.checking.tools.tool_report import ToolReport
-from segpaste.datasets.conversion.for_tool import semantic_only
+from segpaste.datasets.conversion.for_tool import expect_instances
 from segpaste.datasets.conversion.starting import start_of
 from segpaste.datasets.formats.format import NO_SPLIT, expect_outside
 from segpaste.datasets.formats.image_scan import ImageProblem
@@ -266,8 +266,8 @@ def _opened(
     """Open the dataset; return its paster, and the images that are skipped."""
     side = options.size[0] if isinstance(options.size, tuple) else _DEFAULT_SIDE_PX
     inputs = open_dataset(options, options.seed, side, layout=options.layout)
-    if options.tool is not None and inputs.has_semantic_maps and not inputs.photos.has_masks:
-        raise AugmentError(semantic_only(inputs.name, TOOLS[options.tool]))
+    if options.tool is not None:
+        expect_instances(inputs.name, [inputs.photos], TOOLS[options.tool])
     expect_outside(inputs.photos, options.out)
     config = load_config(
         options.config,

@@ -22,7 +22,7 @@ from segpaste.datasets.checking.tools.tool_report import ToolReport
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.entries import CHANGES, has_entries, has_further_fields
 from segpaste.datasets.conversion.for_tool import CHANGES as FOR_TOOL
-from segpaste.datasets.conversion.for_tool import EntriesForTool, semantic_only
+from segpaste.datasets.conversion.for_tool import EntriesForTool, expect_instances
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names, without_repeats
 from segpaste.datasets.conversion.new_names import NewNames
 from segpaste.datasets.conversion.photos import SplitConverter, written_categories
@@ -104,8 +104,8 @@ class Conversion:
         opened = [photos if self.adapt is None else self.adapt(photos) for photos in opened]
         if not sum(map(len, opened)):
             raise DatasetError(f"{self.found.path}: expected at least one image, got none")
-        if self.tool is not None:
-            self._expect_instances(self.tool, opened)
+        if self.tool is not None and not self._form.keeps_semantic_maps:
+            expect_instances(self.found.path, opened, self.tool)
         classes = ClassList(opened) if self._form.one_class_list else None
         has_maps = any(photos.has_masks or photos.has_semantic_maps for photos in opened)
         for class_names in [photos.class_names for photos in opened] if classes is None else [classes.names]:
@@ -238,13 +238,6 @@ class Conversion:
         """Return the name of each split that the tool searches for; the same ones if two would have one name."""
         renamed = {name: name if self.tool is None else self.tool.split_name(name, self.to) for name in names}
         return renamed if len({*renamed.values()}) == len(renamed) else dict(zip(names, names, strict=True))
-
-    def _expect_instances(self, tool: Tool, opened: Sequence[AnnotatedDataset]) -> None:
-        """Raise `DatasetError` for semantic maps alone, of which a tool that reads instances would get none."""
-        if not self._form.keeps_semantic_maps and all(
-            photos.has_semantic_maps and not photos.has_masks for photos in opened
-        ):
-            raise DatasetError(semantic_only(self.found.path, tool))
 
     def _facts(self, opened: Sequence[AnnotatedDataset]) -> dict[str, Any]:
         """Return what the views of all splits have in common."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from segpaste.datasets.checking.tools.rules import Tool
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.rle import decode_segmentation, run_lengths
 from segpaste.datasets.formats.yolo.outlines import outline
 from segpaste.datasets.writers.coco import Crowds
@@ -25,12 +26,18 @@ _LEFT_OUT = "{}, left out for {}"
 _LEAST_NUMBERS = 6
 
 
-def semantic_only(dataset: object, tool: Tool) -> str:
-    """Return the error for a dataset of semantic maps that is written for a tool that reads instances."""
-    return (
+def expect_instances(dataset: object, photos: Sequence[AnnotatedDataset], tool: Tool) -> None:
+    """Raise `DatasetError` for semantic maps alone, of which a tool that reads instances would get none."""
+    if not all(of.has_semantic_maps and not of.has_masks and not _lists_objects(of) for of in photos):
+        return
+    raise DatasetError(
         f"{dataset}: expected instances for {tool.title} (--for), a mask or box of each object, got semantic maps, "
         "which do not tell the objects of a class apart; annotate the objects, or train a semantic model on the maps"
     )
+
+
+def _lists_objects(photos: AnnotatedDataset) -> bool:
+    return photos.lists_labels and any(photos.instance_labels(index) for index in range(len(photos)))
 
 
 def minds(tool: Tool | None, trait: str) -> bool:
