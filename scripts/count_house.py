@@ -39,7 +39,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 81,
+    "files with one importer, in their own folder": 82,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -48,10 +48,10 @@ CEILINGS: dict[str, int] = {
     "readers of boxes only": 1,
     "functions that round outwards": 3,
     "shared lines of augmentation": 5_500,
-    "shared lines of augmenting": 4_700,
+    "shared lines of augmenting": 4_800,
     "shared lines of bank": 5_700,
-    "shared lines of cli": 3_000,
-    "shared lines of datasets": 21_600,
+    "shared lines of cli": 3_100,
+    "shared lines of datasets": 22_200,
     "shared lines of encoder": 3_300,
     "shared lines of engine": 10_600,
     "shared lines of epochs": 1_200,
@@ -70,7 +70,7 @@ CEILINGS: dict[str, int] = {
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 150,
+    "files of segpaste augment": 151,
     "records of segpaste augment": 85,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 28,

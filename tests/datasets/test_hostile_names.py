@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from segpaste.datasets import convert_dataset, find_dataset, open_dataset
-from segpaste.datasets.conversion.conversion import ConversionSummary
 from segpaste.datasets.conversion.names import TakenNames, photo_names
+from segpaste.datasets.conversion.summary import ConversionSummary
 from segpaste.datasets.formats.text_files import class_list_text, class_names_of, image_name_of, lines_of
 from segpaste.datasets.formats.voc.files import listed_classes
 from segpaste.datasets.writers.registry import WRITTEN, written_format

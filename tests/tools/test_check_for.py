@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from probes import COCO, YOLO, write
+from split_files import write_splits
 
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, check_dataset, open_dataset
@@ -45,6 +47,58 @@ def test_the_exit_code_says_whether_a_label_is_lost(
     out = capsys.readouterr().out
     assert ("the label is at another place" in out) == bool(code)
     assert "healthy: 0 errors" in out
+
+
+@pytest.fixture
+def splits(tmp_path: Path) -> Path:
+    """A split to train on that all tools keep, and one to validate on with an image that Ultralytics leaves out."""
+    write(YOLO["ordinary"], "yolo", tmp_path)
+    write(YOLO["mixed_rows"], "yolo", tmp_path / "val")
+    data = tmp_path / "data.yaml"
+    given = yaml.safe_load(data.read_text())
+    data.write_text(yaml.safe_dump({**given, "path": str(tmp_path), "val": "val/images"}))
+    return data
+
+
+def test_tools_are_told_of_all_splits(splits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(splits), "--for", "ultralytics", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["split"] == "train"
+    assert [(tool["split"], len(tool["findings"])) for tool in report["tools"]] == [("train", 0), ("val", 1)]
+    assert main(["check", str(splits), "--for", "ultralytics"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith(f"{splits}, split train: ")
+    assert "for Ultralytics segment 8.4.190, split train: loses nothing" in out
+    assert "for Ultralytics segment 8.4.190, split val\n  images with both boxes and outlines" in out
+    assert "other splits: val; only what tools do to them was checked" in out
+
+
+def test_a_named_split_is_the_only_one(splits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(splits), "--split", "train", "--for", "ultralytics"]) == 0
+    out = capsys.readouterr().out
+    assert "split val" not in out
+    assert "other splits: val; not checked" in out
+    assert main(["check", str(splits)]) == 0
+    assert "other splits: val; not checked" in capsys.readouterr().out
+
+
+def test_a_missing_split_is_told(splits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = yaml.safe_load(splits.read_text())
+    splits.write_text(yaml.safe_dump({key: value for key, value in given.items() if key != "val"}))
+    for tools in ("ultralytics", "all"):
+        assert main(["check", str(splits), "--for", tools]) == 1
+        assert "Ultralytics segment needs a split named val, to validate on" in capsys.readouterr().out
+    assert main(["check", str(splits), "--for", "ultralytics", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["tools"][0]["lacks"].startswith("Ultralytics segment needs")
+
+
+def test_splits_for_which_all_tools_do_the_same_share_the_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(write_splits(tmp_path)), "--for", "all"]) in (0, 1)
+    out = capsys.readouterr().out
+    assert out.count("torchvision") == 1
+    assert "tools, splits train, val\n" in out
 
 
 def test_all_tools_have_a_line_each(oriented: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,4 +145,4 @@ def test_a_dataset_is_augmented_for_a_tool(oriented: Path, capsys: pytest.Captur
         == 0
     )
     assert (oriented / "out" / "data.yaml").exists()
-    assert "for Ultralytics segment 8.4.190: loses nothing" in capsys.readouterr().out
+    assert "for Ultralytics segment 8.4.190, split train: loses nothing" in capsys.readouterr().out

@@ -15,7 +15,8 @@ from pycocotools import mask as coco_mask
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
 from segpaste.datasets.checking.tools.registry import TOOLS
 from segpaste.datasets.checking.tools.rules import Rule, Tool
-from segpaste.datasets.conversion.conversion import Conversion, ConversionSummary
+from segpaste.datasets.conversion.conversion import Conversion
+from segpaste.datasets.conversion.summary import ConversionSummary
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.registry import find_dataset
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -57,6 +58,12 @@ def test_each_rule_names_a_trait_with_a_probe_and_an_effect() -> None:
             assert rule.trait in PROBES[rule.format]
             assert rule.says
             assert rule.advice
+
+
+def test_advice_to_convert_names_the_tool_itself() -> None:
+    for tool in TOOLS.values():
+        for rule in tool.rules if tool.reads_best is not None else ():
+            assert {TOOLS[name].package for name in re.findall(r"--for (\S+)", rule.advice)} <= {tool.package}
 
 
 def test_the_judge_and_the_rules_have_the_same_effects_in_the_same_order() -> None:

@@ -26,7 +26,7 @@ from segpaste.augmenting.checks import (
 )
 from segpaste.augmenting.draws import default_balance, draws_objects, open_sequence
 from segpaste.augmenting.inputs import Inputs, open_dataset
-from segpaste.augmenting.layouts import layout_of, other_splits
+from segpaste.augmenting.layouts import layout_of, other_splits, written_splits
 from segpaste.augmenting.options import AnyPath, AugmentError, AugmentOptions, Progress, Size, Task, option
 from segpaste.augmenting.pasting import Paster, open_paster
 from segpaste.augmenting.runs import AugmentRun, is_finished, run_digest
@@ -41,14 +41,20 @@ from segpaste.augmenting.settings import (
 )
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.summary import AugmentSummary
-from segpaste.datasets.formats.format import expect_outside
+from segpaste.datasets.checking.check import check_dataset
+from segpaste.datasets.checking.tools.registry import TOOLS, written_for
+from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.checking.tools.starts import start_of
+from segpaste.datasets.checking.tools.tool_report import ToolReport
+from segpaste.datasets.conversion.for_tool import expect_instances
+from segpaste.datasets.formats.format import NO_SPLIT, expect_outside
 from segpaste.datasets.formats.image_scan import ImageProblem
+from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.writers.guard import Guard
 from segpaste.workspace import Fingerprint, Workspace, naming
 from segpaste.workspace.shards import remove_shards
 
 if TYPE_CHECKING:
-    from segpaste.datasets.checking.tools.tool_report import ToolReport
     from segpaste.datasets.views import Samples
 
 _LOG = logging.getLogger("segpaste")
@@ -142,7 +148,9 @@ def augment_dataset(
         layout: layout of the new dataset, such as ``coco`` or ``yolo``; by default that of the given one, else
             ``coco``.
         tool: name of a tool that will read the new dataset, see `segpaste.datasets.check_dataset`: ``layout`` and
-            ``task`` are by default what it reads best, and ``for_tool`` of the summary tells what it does with it.
+            ``task`` are by default what it reads best, crowd regions that it takes for objects are left out and counted
+            in ``left_out``, ``for_tool`` of the summary tells what it does with the dataset, and ``start`` what starts
+            it.
         gallery: number of images to draw in the report.
         workers: number of processes; 0 and 1: this one.
         engine: ``local``, or ``ray`` for processes of a Ray cluster.
@@ -185,7 +193,8 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
         return AugmentSummary(space.out, "there", num_images=options.num, config=paster.config)
     expect_sources(paster)
     size = older.step_size(steps.IMAGES_PER_STEP)
-    maker = StepMaker(paster, layout, options.image_format, options.num, space.files, space.notes, size)
+    tool = None if options.tool is None else TOOLS[options.tool]
+    maker = StepMaker(paster, layout, options.image_format, options.num, space.files, space.notes, size, tool)
     resolved = resolved_lines(paster.config, inputs.void_is_contour, inputs.fills_depth)
     if options.dry_run:
         summary, lines = estimate(maker)
@@ -209,7 +218,9 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
         run.make(maker, maker.missing(), maker.num)
         summary = run.finish(how, others, guard)
     summary.unreadable |= {str(problem.index): problem.reason for problem in problems}
-    summary.for_tool = _checked_for(options.tool, space.out)
+    if tool is not None:
+        summary.for_tool = tuple(_checked_for(tool, space.out, (layout.split, *others.names)))
+        summary.start = start_of(tool, written_splits(inputs, layout, others), space.out)
     run.log.say("\n".join(["complete", *summary.lines()]))
     run.log.open()
     return summary
@@ -219,19 +230,16 @@ def _for_tool(options: AugmentOptions) -> AugmentOptions:
     """Return options with the layout and the task that the tool reads best, where they are not given."""
     if options.tool is None:
         return options
-    from segpaste.datasets.checking.tools.registry import written_for
-
-    layout, task = written_for(options.tool)
-    return replace(options, layout=options.layout or layout, task=options.task or task)
+    tool, layout, task = written_for(options.tool, options.layout, options.task)
+    return replace(options, tool=tool.name, layout=layout, task=task)
 
 
-def _checked_for(tool: str | None, out: Path) -> tuple[ToolReport, ...]:
-    """Return what a tool does to the new dataset."""
-    if tool is None:
-        return ()
-    from segpaste.datasets import check_dataset, open_dataset
-
-    return check_dataset(open_dataset(out), tools=[tool]).tools
+def _checked_for(tool: Tool, out: Path, names: Iterable[str]) -> Iterator[ToolReport]:
+    """Yield what a tool does to each split of the new dataset."""
+    found = find_dataset(out)
+    for name in found.splits if found.splits == (NO_SPLIT,) else names:
+        (report,) = check_dataset(found.open(name or None), tools=[tool]).tools
+        yield replace(report, split=name)
 
 
 def _say(say: Callable[[str], object], lines: Iterable[str]) -> None:
@@ -258,6 +266,8 @@ def _opened(
     """Open the dataset; return its paster, and the images that are skipped."""
     side = options.size[0] if isinstance(options.size, tuple) else _DEFAULT_SIDE_PX
     inputs = open_dataset(options, options.seed, side, layout=options.layout)
+    if options.tool is not None:
+        expect_instances(inputs.name, [inputs.photos], TOOLS[options.tool])
     expect_outside(inputs.photos, options.out)
     config = load_config(
         options.config,
@@ -333,6 +343,7 @@ def _facts(options: AugmentOptions, paster: Paster, older: OlderRun) -> tuple[di
         **{f"--{flag}": getattr(options, name) for flag, name in _NAMED.items()},
         **({"balance": _balance(options, paster.config, older)} if draws_single else {}),
         **({"--depth-fill": True} if inputs.fills_depth else {}),
+        **({} if options.tool is None else {"--for": options.tool}),
         **flat(paster.config.model_dump(mode="json")),
     }
     return made, {name: path and os.path.abspath(path) for name, path in folders.items()}
@@ -344,6 +355,7 @@ def _made(options: AugmentOptions, paster: Paster, digest: str) -> dict[str, Any
     named = ((flag, getattr(options, name)) for flag, name in _NAMED.items())
     words += [f"--{flag} {_word(value)}" for flag, value in named if value is not None]
     words += ["--depth-fill"] if paster.inputs.fills_depth else []
+    words += [] if options.tool is None else [f"--for {options.tool}"]
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in options.overrides.items()}
     words += [f"{key}={text}" for key, text in texts.items()]
     jitter = paster.reader.jitter

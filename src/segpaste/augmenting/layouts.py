@@ -10,6 +10,8 @@ from pathlib import Path, PurePosixPath
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.options import AugmentError, AugmentOptions, Progress, command, option
 from segpaste.datasets import DatasetError, FoundDataset, YoloDataset
+from segpaste.datasets.checking.tools.registry import TOOLS
+from segpaste.datasets.checking.tools.starts import WrittenSplits
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
@@ -85,7 +87,8 @@ def layout_of(options: AugmentOptions, inputs: Inputs) -> WrittenLayout:
     if name == "yolo" and task == "pose" and inputs.photos.keypoint_schema is None:
         raise AugmentError(f"{option('task', 'pose')}: expected keypoints in {inputs.name}, got none; leave it out")
     shape = inputs.annotated.data.keypoint_shape if isinstance(inputs.annotated, YoloDataset) else None
-    return WrittenLayout(name, inputs.split, task, 3 if shape is None else shape[1], keeps_shapes=True)
+    split = inputs.split if options.tool is None else TOOLS[options.tool].split_name(inputs.split, name)
+    return WrittenLayout(name, split, task, 3 if shape is None else shape[1], keeps_shapes=True)
 
 
 def expect_classes(inputs: Inputs, name: str) -> None:
@@ -167,6 +170,12 @@ def _difference(inputs: Inputs, found: FoundDataset, layout: WrittenLayout, name
         advice = f"{command('convert', to=layout.name, split=name)} writes it"
         return f"expected no depth or normals to copy {name}, got some ({advice})"
     return None
+
+
+def written_splits(inputs: Inputs, layout: WrittenLayout, others: OtherSplits) -> WrittenSplits:
+    """Return the splits of the new dataset, as tools find them."""
+    own = layout.written_split
+    return WrittenSplits(layout.name, (own, *others.names), inputs.class_names, own)
 
 
 def writer_of(folder: Path, inputs: Inputs, layout: WrittenLayout, source_yaml: JsonRow | None = None) -> DatasetWriter:

@@ -16,12 +16,13 @@ from typing import Any
 
 from segpaste._printable import printable
 from segpaste._version import __version__
-from segpaste.augmenting.layouts import OtherSplits, writer_of, yaml_keys
+from segpaste.augmenting.layouts import OtherSplits, writer_of, written_splits, yaml_keys
 from segpaste.augmenting.options import AugmentError, AugmentOptions, Progress, option
 from segpaste.augmenting.photos import RECORDS
 from segpaste.augmenting.report import draw, report_item, write_pages
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.summary import AugmentSummary
+from segpaste.datasets.conversion.starting import start_file
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import without_counts
 from segpaste.datasets.formats.references import Copy
@@ -186,6 +187,10 @@ class AugmentRun:
         made_of = counterparts(self.maker)
         summary, writer, tables = assemble(self.maker, made, self.options.gallery, others, made_of)
         others.write(space.files, self.progress)
+        if self.maker.tool is not None:
+            splits = written_splits(self.maker.paster.inputs, self.maker.layout, others)
+            if (file := start_file(self.maker.tool, splits)) is not None:
+                write_whole(space.files / file[0], file[1])
         expected = lambda: made_of.expected(self.maker.expected)  # noqa: E731
         summary.verified = self.verify(guard, others, writer.views(expected, tables, others.names))
         space.publish()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.layouts import writer_of
 from segpaste.augmenting.pasting import Augmented, Origin, Paster
 from segpaste.augmenting.photos import OVERWRITTEN, Photo, PhotoReader
+from segpaste.datasets.checking.tools.rules import Tool
 from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.conversion.for_tool import minds, regions_for_tool
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.geometry_keys import CAMERA_KEY, without_geometry
@@ -58,6 +60,7 @@ class StepMaker:
         files: folder of the images.
         notes: notes of the finished steps.
         size: number of images of a step.
+        tool: tool for which the dataset is written; crowd regions that it takes for objects are left out.
     """
 
     paster: Paster
@@ -67,6 +70,7 @@ class StepMaker:
     files: Path
     notes: Notes
     size: int = IMAGES_PER_STEP
+    tool: Tool | None = None
 
     @property
     def num_steps(self) -> int:
@@ -138,8 +142,11 @@ class StepMaker:
             {**_federated(paster.inputs, augmented), "segpaste": made_of},
             {"pasted": False, "source_image_id": image_id},
         )
-        note = writer.add(image, write)
         left = crowds_left(augmented.after, image.crowds)
+        if minds(self.tool, "crowd"):
+            left = regions_for_tool(self.tool, left, lost)
+            image = replace(image, crowds=regions_for_tool(self.tool, image.crowds, Counter()))
+        note = writer.add(image, write)
         regions = [crowd for crowd, _ in image.crowds], [crowd for crowd, _ in left]
         shown = report.describe(augmented, paster.inputs, f"{image.file_name}: {name}")
         return {

@@ -14,6 +14,7 @@ from segpaste.augmenting.options import option
 from segpaste.datasets.writers.readback import Verified
 
 if TYPE_CHECKING:
+    from segpaste.datasets.checking.tools.starts import Start
     from segpaste.datasets.checking.tools.tool_report import ToolReport
 
 _MAX_CLASSES = 12
@@ -53,7 +54,8 @@ class AugmentSummary:
         unreadable: reasons why images could not be read, by index.
         left_out: number of entries of the dataset's tables, keys, maps and annotations that are not written, or not by
             the files of the layout, by description.
-        for_tool: what the tool does to the dataset for which it was made; empty without one.
+        for_tool: what the tool for which the dataset was made does to each of its splits; empty without one.
+        start: how that tool is started, and what it lacks; None without one, or if that is up to the user's code.
     """
 
     out: Path = Path()
@@ -84,6 +86,7 @@ class AugmentSummary:
     unreadable: dict[str, str] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     for_tool: tuple[ToolReport, ...] = ()
+    start: Start | None = None
 
     def add(self, item: Mapping[str, Any]) -> None:
         """Count one image, given as the result of `segpaste.augmenting.report.describe`."""

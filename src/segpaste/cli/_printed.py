@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from segpaste._printable import printable
+
 if TYPE_CHECKING:
     from segpaste.augmenting.options import Progress
     from segpaste.augmenting.summary import AugmentSummary
+    from segpaste.datasets.checking.tools.starts import Start
 
 
 _STYLE: Final[ContextVar[str]] = ContextVar("progress", default="bar")
@@ -112,3 +115,12 @@ def print_summary(summary: AugmentSummary, seconds: float) -> None:
         there = f"; {earlier:,} were there already" if earlier > 0 else ""
         print(f"speed    {num / seconds:,.1f} images/s, {num:,} made in this run{workers}{there}")
     print(f"time     {seconds:.1f} s in total")
+
+
+def start_lines(start: Start) -> Iterator[str]:
+    """Yield how a tool is started from a written dataset, and what it lacks."""
+    yield ""
+    if start.call:
+        yield f"start    {printable(start.call)}"
+    if start.lacks:
+        yield f"lacks    {printable(start.lacks)}"

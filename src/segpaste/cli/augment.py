@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> None:
     Workspace(Path(os.path.abspath(args.out)), CommandError)  # refuses a name before the imports, which take seconds
     with importing():
         from segpaste.augmenting.augment import augment
-        from segpaste.cli._printed import print_summary, progress_bars
+        from segpaste.cli._printed import print_summary, progress_bars, start_lines
         from segpaste.datasets.checking.tools.tool_report import tool_lines
 
     with progress_bars() as progress:
@@ -132,6 +132,8 @@ def run(args: argparse.Namespace) -> None:
         print(f"copied   {', '.join(summary.copied)}: {summary.num_copied:,} files, unchanged")
     for report in summary.for_tool:
         print("\n".join(tool_lines(report, _NUM_PLACES)))
+    if summary.start is not None:
+        print("\n".join(start_lines(summary.start)))
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in summary.out.iterdir())))
     if not summary.has_pastes:
         raise SystemExit("nothing was pasted into any image; the reasons and advice are above")

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from segpaste._printable import printable
 from segpaste.cli._arguments import add_photos, add_progress, integer
 from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 
 if TYPE_CHECKING:
     from segpaste.datasets.checking.report import HealthReport
+    from segpaste.datasets.formats.registry import FoundDataset
 
 _EXAMPLE = """\
 An error would stop segpaste augment or a training run; a remark would not, but may be a mistake in the data. The exit
 code is 1 if there is an error, or if a tool of --for would lose or change a label, else 0. For each image only the
-header is read, with --decode also the pixels.
+header is read, with --decode also the pixels. Without --split it is the split to train on; what tools
+of --for do is told of all splits.
 
 examples:
   segpaste check instances.json --images photos
@@ -67,18 +72,27 @@ def run(args: argparse.Namespace) -> None:
     """Check the dataset and print the report."""
     if args.dataset == "scenes":
         raise CommandError("scenes: expected a dataset of files, got synthetic scenes; name a dataset")
-    report = _check(args)
+    report, splits = _check(args)
     if args.json:
-        print(json.dumps({"dataset": args.dataset, **report.to_dict()}, indent=2))
+        told = {"dataset": args.dataset, "split": splits[0] if splits else None, **report.to_dict()}
+        print(json.dumps(told, indent=2))
     else:
         from segpaste.datasets.checking.report import report_lines
 
-        print("\n".join(report_lines(report, args.dataset, num_shown=args.show, decode="--decode")))
-    if not report.is_healthy or not all(tool.keeps_labels for tool in report.tools):
+        name = f"{args.dataset}, split {splits[0]}" if splits else args.dataset
+        print("\n".join(report_lines(report, name, num_shown=args.show, decode="--decode")))
+        if others := splits[1:]:
+            what = "only what tools do to them was checked" if args.tools and args.split is None else "not checked"
+            print(f"other splits: {', '.join(map(printable, others))}; {what}; --split NAME checks one")
+    if not report.is_healthy or not all(tool.keeps_labels and not tool.lacks for tool in report.tools):
         raise SystemExit(1)
 
 
-def _check(args: argparse.Namespace) -> HealthReport:
+def _check(args: argparse.Namespace) -> tuple[HealthReport, Sequence[str]]:
+    """Return the report, and the names of the checked split and of the others; none for a dataset without splits.
+
+    Without ``--split`` tools are reported for the others, too.
+    """
     import warnings
 
     options: dict[str, Any] = {"decode": args.decode, "num_threads": max(1, args.workers), "tools": args.tools}
@@ -86,7 +100,9 @@ def _check(args: argparse.Namespace) -> HealthReport:
         warnings.simplefilter("ignore", UserWarning)  # findings contain them in detail
         with importing():  # reading imports torch if the annotations of a format are those of its samples
             from segpaste.cli._printed import progress
-            from segpaste.datasets.checking.check import check_dataset, check_unopened
+            from segpaste.datasets.checking.check import check_dataset, check_unopened, tools_of_split
+            from segpaste.datasets.checking.tools.registry import TOOLS
+            from segpaste.datasets.checking.tools.starts import lacks_of
             from segpaste.datasets.errors import DatasetError
             from segpaste.datasets.formats.format import ReadOptions
             from segpaste.datasets.formats.registry import find_dataset
@@ -99,8 +115,28 @@ def _check(args: argparse.Namespace) -> HealthReport:
             except DatasetError as error:
                 rejected = error
         if rejected is not None:
-            return check_unopened(args.dataset, rejected, args.split, given, format=args.from_, **options)
-        if not len(annotations):
+            report = check_unopened(args.dataset, rejected, args.split, given, format=args.from_, **options)
+            found = find_dataset(args.dataset, args.from_)
+        elif not len(annotations):
             raise CommandError(f"{found.path}: expected at least one image, got none")
-        with progress(len(annotations)) as bar:
-            return check_dataset(annotations, advance=bar.update, **options)
+        else:
+            with progress(len(annotations)) as bar:
+                report = check_dataset(annotations, advance=bar.update, **options)
+        splits = _splits(found, args.split)
+        if not splits or not args.tools:
+            return report, splits
+        lacks = {name: lacks_of(found, splits, TOOLS[name]) for name in {told.name for told in report.tools}}
+        tools = [replace(told, split=splits[0], lacks=lacks[told.name]) for told in report.tools]
+        for name in splits[1:] if args.split is None else ():
+            tools += tools_of_split(found, name, given, args.tools, options["num_threads"])
+        return replace(report, tools=tuple(tools)), splits
+
+
+def _splits(found: FoundDataset, chosen: str | None) -> Sequence[str]:
+    """Return the splits of a dataset, the checked one first; none without splits."""
+    from segpaste.datasets.formats.format import NO_SPLIT
+
+    if found.splits == (NO_SPLIT,):
+        return ()
+    checked = found.chosen_split(chosen)
+    return checked, *(name for name in found.splits if name != checked)

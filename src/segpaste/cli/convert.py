@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,7 +16,7 @@ from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 
 if TYPE_CHECKING:
-    from segpaste.datasets.conversion.conversion import ConversionSummary
+    from segpaste.datasets.conversion.summary import ConversionSummary
 
 _EXAMPLE = """\
 Images are copied byte by byte. Licences, image fields, attributes and unknown keys are kept if the format can store
@@ -62,7 +63,8 @@ def add_to(commands: Any, summary: str) -> None:
     add("--masks-from", metavar="MODEL", help=text)
     add("--device", metavar="DEVICE", help="device of that model, default: cpu")
     add_verify(parser)
-    add("--strict", action="store_true", help="exit with code 1 if anything is lost")
+    add("--strict", action="store_true", help="exit with code 1 if anything is lost, or the tool would not start")
+    add("--json", action="store_true", help="print the summary as JSON")
     add_progress(parser)
     parser.set_defaults(run=run)
 
@@ -96,13 +98,17 @@ def run(args: argparse.Namespace) -> None:
             verify=args.verify,
             progress=progress,
         )
-    print("\n".join(lines(summary)))
-    if args.strict and (summary.losses or not all(report.keeps_labels for report in summary.for_tool)):
+    if args.json:
+        print(json.dumps(summary.to_dict(), indent=2))
+    else:
+        print("\n".join(lines(summary)))
+    if args.strict and not summary.is_without_loss:
         raise SystemExit(1)
 
 
 def lines(summary: ConversionSummary) -> Iterator[str]:
     """Yield the printed lines about a conversion."""
+    from segpaste.cli._printed import start_lines
     from segpaste.datasets.checking.tools.tool_report import tool_lines
 
     yield f"dataset  {summary.out}, {summary.format}"
@@ -121,8 +127,10 @@ def lines(summary: ConversionSummary) -> Iterator[str]:
     if summary.changes:
         yield "changed  written otherwise, with the same meaning:"
         yield from _counted(summary.changes)
-    for report in dict.fromkeys(summary.for_tool):
+    for report in summary.for_tool:
         yield from tool_lines(report, _NUM_PLACES)
+    if summary.start is not None:
+        yield from start_lines(summary.start)
 
 
 def _counted(numbers: Mapping[str, int]) -> Iterator[str]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from segpaste.datasets.contract import AnnotatedDataset as AnnotatedDataset
     from segpaste.datasets.contract import DatasetWrapper as DatasetWrapper
     from segpaste.datasets.contract import FederatedLabels as FederatedLabels
-    from segpaste.datasets.conversion.conversion import ConversionSummary as ConversionSummary
     from segpaste.datasets.conversion.convert import convert_dataset as convert_dataset
+    from segpaste.datasets.conversion.summary import ConversionSummary as ConversionSummary
     from segpaste.datasets.errors import DatasetError as DatasetError
     from segpaste.datasets.formats.backgrounds import BackgroundImages as BackgroundImages
     from segpaste.datasets.formats.coco.dataset import CocoDetectionV2 as CocoDetectionV2
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "segpaste.datasets.annotations": ("Annotations",),
     "segpaste.datasets.formats.backgrounds": ("BackgroundImages",),
-    "segpaste.datasets.conversion.conversion": ("ConversionSummary",),
+    "segpaste.datasets.conversion.summary": ("ConversionSummary",),
     "segpaste.datasets.conversion.convert": ("convert_dataset",),
     "segpaste.datasets.contract": ("AnnotatedDataset", "DatasetWrapper", "FederatedLabels"),
     "segpaste.datasets.errors": ("DatasetError",),

@@ -28,6 +28,7 @@ from segpaste.datasets.checking.objects import Measured, ObjectCheck, map_region
 from segpaste.datasets.checking.report import ClassHealth, HealthReport, in_order
 from segpaste.datasets.checking.tools.registry import chosen_tools, tool_reports
 from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.checking.tools.tool_report import ToolReport
 from segpaste.datasets.checking.tools.trait import ListedSplit
 from segpaste.datasets.errors import DatasetError, collected
 from segpaste.datasets.formats.coco.annotations import CocoAnnotations
@@ -118,6 +119,22 @@ def check_unopened(
         raise error from None
     report = _report(listing, decode, num_threads, chosen, lambda: None)
     return report if not report.is_healthy else replace(report, findings=in_order([_of_error(error), *report.findings]))
+
+
+def tools_of_split(
+    found: FoundDataset, split: str, options: ReadOptions, tools: Sequence[str | Tool], num_threads: int = 8
+) -> tuple[ToolReport, ...]:
+    """Return what tools do to a split of a dataset, which may be one that its reader rejects.
+
+    Raises:
+        DatasetError: its files cannot be listed.
+    """
+    try:
+        report = check_dataset(found.read(split, options), tools=tools, num_threads=num_threads)
+    except DatasetError as error:
+        of = found.format.name
+        report = check_unopened(found.path, error, split, options, format=of, tools=tools, num_threads=num_threads)
+    return tuple(replace(told, split=split) for told in report.tools)
 
 
 def _of_error(error: DatasetError) -> Finding:

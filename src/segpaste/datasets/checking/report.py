@@ -66,7 +66,7 @@ class HealthReport:
         object_sizes: number of objects by COCO's size: ``small`` below 32² pixels, ``medium`` below 96², ``large``.
         depth: depth of the images; None without depth.
         normals: normals of the images; None without normals.
-        tools: what other tools do to the dataset, for each tool that was asked for.
+        tools: what other tools do to the dataset, for each tool that was asked for, and with several splits for each.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -169,7 +169,7 @@ def _findings(report: HealthReport, severity: Severity, num_shown: int) -> Itera
 
 def _tools(report: HealthReport, num_shown: int) -> Iterator[str]:
     """Yield a line for each of many tools, all that is known for few."""
-    if len(report.tools) > _FEW_TOOLS:
+    if len({tool.name for tool in report.tools}) > _FEW_TOOLS:
         yield from summary_lines(report.tools)
     else:
         for tool in report.tools:

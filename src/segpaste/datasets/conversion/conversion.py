@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -17,14 +18,17 @@ from typing import Any
 from segpaste._version import __version__
 from segpaste.datasets.checking.check import check_dataset
 from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.checking.tools.starts import WrittenSplits, start_of
 from segpaste.datasets.checking.tools.tool_report import ToolReport
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.entries import CHANGES, has_entries, has_further_fields
 from segpaste.datasets.conversion.for_tool import CHANGES as FOR_TOOL
-from segpaste.datasets.conversion.for_tool import EntriesForTool
+from segpaste.datasets.conversion.for_tool import EntriesForTool, expect_instances
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names, without_repeats
 from segpaste.datasets.conversion.new_names import NewNames
 from segpaste.datasets.conversion.photos import SplitConverter, written_categories
+from segpaste.datasets.conversion.starting import start_file
+from segpaste.datasets.conversion.summary import ConversionSummary
 from segpaste.datasets.conversion.tables import kept_tables
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
 from segpaste.datasets.entries import finite_tables
@@ -44,40 +48,17 @@ from segpaste.datasets.writers.dataset_writer import DatasetWriter, Part, finish
 from segpaste.datasets.writers.format import Losses, SampleRows, View, WrittenFormat
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.ledger import ExpectedImage
-from segpaste.datasets.writers.readback import Verified, Verify, WrittenView
+from segpaste.datasets.writers.readback import Verify, WrittenView
 from segpaste.datasets.writers.registry import written_format
-from segpaste.workspace import Fingerprint, Notes, WholeFiles, Workspace, naming
+from segpaste.workspace import Fingerprint, Notes, WholeFiles, Workspace, naming, write_whole
 
 _PHOTOS_AT_ONCE = 16
+_BOXES_FIRST = (
+    " (--task detect writes these boxes); a model can draw masks in them: segpaste convert DATASET --to yolo "
+    "--task detect --out BOXES, then segpaste convert BOXES with --masks-from MODEL"
+)
 Progress = Callable[[str, int, int], object]
 Adapt = Callable[[AnnotatedDataset], AnnotatedDataset]
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionSummary:
-    """Counts of a conversion, and its losses.
-
-    Attributes:
-        out: the folder of the written dataset.
-        format: name of its format.
-        num_photos: number of images of each split.
-        num_objects: number of objects of each split, without crowds and segments of stuff.
-        losses: number of each kind of entry that the format cannot keep, by its description.
-        num_crowds: number of crowd and ignored regions of each split.
-        verified: numbers of what was read again.
-        changes: number of values that are written otherwise with the same meaning, by description; they are no losses.
-        for_tool: what the tool for which the dataset was written does to each split; empty without one.
-    """
-
-    out: Path
-    format: str
-    num_photos: Mapping[str, int]
-    num_objects: Mapping[str, int]
-    losses: Mapping[str, int]
-    num_crowds: Mapping[str, int]
-    verified: Verified = field(default_factory=Verified)
-    changes: Mapping[str, int] = field(default_factory=dict)
-    for_tool: tuple[ToolReport, ...] = ()
 
 
 @dataclass(slots=True)
@@ -125,6 +106,8 @@ class Conversion:
         opened = [photos if self.adapt is None else self.adapt(photos) for photos in opened]
         if not sum(map(len, opened)):
             raise DatasetError(f"{self.found.path}: expected at least one image, got none")
+        if self.tool is not None and not self._form.keeps_semantic_maps:
+            expect_instances(self.found.path, opened, self.tool)
         classes = ClassList(opened) if self._form.one_class_list else None
         has_maps = any(photos.has_masks or photos.has_semantic_maps for photos in opened)
         for class_names in [photos.class_names for photos in opened] if classes is None else [classes.names]:
@@ -196,6 +179,8 @@ class Conversion:
                 for converter, (kept, _) in zip(self._converters, tables, strict=True)
             ]
             finish([*writers.values()], written, losses)
+            if self.tool is not None and (file := start_file(self.tool, self._splits())) is not None:
+                write_whole(space.files / file[0], file[1])
             losses.update(self._lost_keys())
             for converter, (_, left_out) in zip(self._converters, tables, strict=True):
                 losses.update(left_out)
@@ -209,22 +194,47 @@ class Conversion:
         counts = {converter.name: len(converter.photos) for converter in self._converters}
         changes = {what: num for what in sorted(CHANGES | FOR_TOOL) if (num := losses.pop(what, 0))}
         lost = {what: num for what, num in losses.items() if num}
-        told = () if self.tool is None else self._checked(space.out, self.tool)
-        return ConversionSummary(space.out, self.to, counts, num_objects, lost, num_crowds, verified, changes, told)
+        told = () if self.tool is None else tuple(self._checked(space.out, self.tool))
+        start = None if self.tool is None else start_of(self.tool, self._splits(), space.out)
+        return ConversionSummary(
+            space.out, self.to, counts, num_objects, lost, num_crowds, verified, changes, told, start
+        )
 
-    def _checked(self, out: Path, tool: Tool) -> tuple[ToolReport, ...]:
-        """Return what the tool does to each written split."""
-        written = [open_split(out, converter.view) for converter in self._converters if len(converter.photos)]
-        return tuple(report for photos in written for report in check_dataset(photos, tools=[tool]).tools)
+    def _checked(self, out: Path, tool: Tool) -> Iterator[ToolReport]:
+        """Yield what the tool does to each written split."""
+        for converter in self._converters:
+            if len(converter.photos):
+                (report,) = check_dataset(open_split(out, converter.view), tools=[tool]).tools
+                yield replace(report, split=converter.name)
+
+    def _splits(self) -> WrittenSplits:
+        """Return the written splits as tools find them, without those that have no image."""
+        written = [converter for converter in self._converters if len(converter.photos)]
+        of_all = written[:1] if self._form.one_class_list else written
+        classes = [name for converter in of_all for name in converter.view.names]
+        return WrittenSplits(self.to, [converter.name for converter in written], classes)
 
     def _open(self, name: str | None, opened: dict[str, AnnotatedImages]) -> AnnotatedDataset:
         """Open a split. Labels are read for their own task, or if that fails for the task that is written."""
         try:
             return self.found.open(name, self.options, opened)
-        except DatasetError:
-            if self.task not in TASKS or "task" not in self.found.format.takes:
+        except DatasetError as error:
+            if self.task is None or "task" not in self.found.format.takes:
                 raise
-            return self.found.open(name, replace(self.options, task=self.task), opened)
+            given = error
+        if (photos := self._read_as(self.task, name, opened)) is not None:
+            return photos
+        if self._read_as("detect", name, {}) is not None:
+            raise DatasetError(f"{given}{_BOXES_FIRST}") from given
+        raise given
+
+    def _read_as(self, task: str, name: str | None, opened: dict[str, AnnotatedImages]) -> AnnotatedImages | None:
+        """Open a split whose labels are read for a task; None if they cannot be."""
+        if task not in TASKS:
+            return None
+        with suppress(DatasetError):
+            return self.found.open(name, replace(self.options, task=task), opened)
+        return None
 
     def _renamed_splits(self, names: Sequence[str]) -> dict[str, str]:
         """Return the name of each split that the tool searches for; the same ones if two would have one name."""

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from segpaste.datasets.checking.tools.registry import TOOLS, written_for
-from segpaste.datasets.conversion.conversion import Conversion, ConversionSummary, Progress
+from segpaste.datasets.checking.tools.registry import written_for
+from segpaste.datasets.conversion.conversion import Conversion, Progress
 from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
+from segpaste.datasets.conversion.summary import ConversionSummary
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import ReadOptions, WrittenTask
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
@@ -69,14 +70,12 @@ def convert_dataset(
         images_dir=None if images_dir is None else Path(images_dir),
         panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
     )
+    reader = None
     if tool is not None:
-        best, of_best = written_for(tool)
-        to, task = to or best, task or of_best
+        reader, to, task = written_for(tool, to, task)
     if to is None:
         raise DatasetError("to: expected a format, or a tool that will read the dataset, got neither; give one")
     found = find_dataset(path, format)
     adapt = None if masks_from is None else with_masks_from(SamMasker(masks_from, device))
-    conversion = Conversion(
-        found, to, splits, options, task, depth_format, adapt, masks_from, verify, None if tool is None else TOOLS[tool]
-    )
+    conversion = Conversion(found, to, splits, options, task, depth_format, adapt, masks_from, verify, reader)
     return conversion.run(out, progress or (lambda *_: None))

@@ -9,8 +9,10 @@ from functools import cached_property
 from segpaste.datasets.checking.tools.rules import Tool
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.entries import JsonRow, has_segmentation
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.rle import decode_segmentation, run_lengths
 from segpaste.datasets.formats.yolo.outlines import outline
+from segpaste.datasets.writers.coco import Crowds
 from segpaste.datasets.writers.format import Losses
 
 AS_OUTLINES = "masks in run lengths, written as outlines that enclose the same pixels"
@@ -19,7 +21,37 @@ AS_LISTS = "masks in compressed run lengths, written as lists of numbers"
 NEW_AREA = "areas of 0 of objects with a mask, which are those of the masks"
 CHANGES = frozenset({AS_OUTLINES, AS_LISTS, OTHER_ID, NEW_AREA})
 """Descriptions of entries that are written otherwise, with the same meaning."""
+REGIONS = "crowd and ignored regions"
+_LEFT_OUT = "{}, left out for {}"
 _LEAST_NUMBERS = 6
+
+
+def expect_instances(dataset: object, photos: Sequence[AnnotatedDataset], tool: Tool) -> None:
+    """Raise `DatasetError` for semantic maps alone, of which a tool that reads instances would get none."""
+    if not all(of.has_semantic_maps and not of.has_masks and not _lists_objects(of) for of in photos):
+        return
+    raise DatasetError(
+        f"{dataset}: expected instances for {tool.title} (--for), a mask or box of each object, got semantic maps, "
+        "which do not tell the objects of a class apart; annotate the objects, or train a semantic model on the maps"
+    )
+
+
+def _lists_objects(photos: AnnotatedDataset) -> bool:
+    return photos.lists_labels and any(photos.instance_labels(index) for index in range(len(photos)))
+
+
+def minds(tool: Tool | None, trait: str) -> bool:
+    """Return whether a tool loses or changes COCO's entries that have a trait."""
+    return tool is not None and any(rule.trait == trait for rule in tool.rules if rule.format == "coco")
+
+
+def regions_for_tool(tool: Tool | None, crowds: Crowds, told: Losses) -> Crowds:
+    """Return the regions of an image without those that a tool takes for objects; count what is left out."""
+    if tool is None or not minds(tool, "crowd"):
+        return crowds
+    kept = [(crowd, row) for crowd, row in crowds if crowd.xywh is not None]
+    told[_LEFT_OUT.format(REGIONS, tool.title)] += len(crowds) - len(kept)
+    return kept
 
 
 @dataclass(frozen=True)
@@ -43,14 +75,13 @@ class EntriesForTool:
         return kept
 
     def _minds(self, trait: str) -> bool:
-        """Return whether the tool loses or changes entries that have a trait."""
-        return self.tool is not None and any(rule.trait == trait for rule in self.tool.rules if rule.format == "coco")
+        return minds(self.tool, trait)
 
     def without_crowd(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
         """Leave out a crowd or ignored region."""
         if not (row.get("iscrowd") or row.get("ignore")):
             return row
-        self._left_out("crowd and ignored regions", told)
+        self._left_out(REGIONS, told)
         return None
 
     def with_mask(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
@@ -119,7 +150,7 @@ class EntriesForTool:
 
     def _left_out(self, what: str, told: Losses, num: int = 1) -> None:
         assert self.tool is not None
-        told[f"{what}, left out for {self.tool.title}"] += num
+        told[_LEFT_OUT.format(what, self.tool.title)] += num
 
 
 _Mend = Callable[[EntriesForTool, JsonRow, tuple[int, int], Losses], JsonRow | None]

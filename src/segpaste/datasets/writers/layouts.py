@@ -66,24 +66,24 @@ class WrittenLayout:
         return written_format(self.name)
 
     @property
-    def _split(self) -> str:
+    def written_split(self) -> str:
         """Split of the images and tables; COCO's own tables are written without one."""
         return NO_SPLIT if self.name in _OF_COCO else self.split
 
     @property
     def images(self) -> str:
         """Folder of the images, relative to the dataset's folder."""
-        return self.format.photos_dir(self._split)
+        return self.format.photos_dir(self.written_split)
 
     @property
     def tables(self) -> str:
         """File of the instances, relative to the dataset's folder."""
-        return self._of_tables.tables(self._split if self.name == "roboflow" else NO_SPLIT)
+        return self._of_tables.tables(self.written_split if self.name == "roboflow" else NO_SPLIT)
 
     @property
     def folders(self) -> tuple[str, ...]:
         """Folders whose files are named after samples, except those of further modalities."""
-        return self.format.folders(self._split)
+        return self.format.folders(self.written_split)
 
     @property
     def _of_tables(self) -> CocoInstances:
@@ -105,7 +105,7 @@ class WrittenLayout:
         categories = without_counts(categories)
         facts |= {"task": self.task, "point_size": self.point_size}
         images, panoptic = folder / self.images, folder / PANOPTIC_FILE
-        table = self._split if self.name == "roboflow" else NO_SPLIT
+        table = self.written_split if self.name == "roboflow" else NO_SPLIT
         parts = [
             Part(
                 self._of_tables,

@@ -25,6 +25,7 @@ from segpaste.datasets.formats.carried import POINT_KEYS
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.kept_shapes import has_points
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES, SPLIT_KEYS, label_path
+from segpaste.datasets.formats.yolo.format import split_keys
 from segpaste.datasets.formats.yolo.labels import RowKey, given_text, label_text, text_key
 from segpaste.datasets.formats.yolo.outlines import given_corners, is_rectangle, least_rectangle, outline
 from segpaste.datasets.writers.format import (
@@ -133,18 +134,6 @@ def yaml_splits(names: Sequence[str], trained: str | None = None) -> dict[str, A
     if "val" not in found:
         warnings.warn("data.yaml: expected a split to validate on, got none; add the key val to it", stacklevel=2)
     return {key: found[key][0] if len(found[key]) == 1 else found[key] for key in SPLIT_KEYS if key in found}
-
-
-def split_keys(names: Sequence[str], trained: str | None = None) -> dict[str, str | None]:
-    """Return the key of each split in a data YAML, by name: the one that the name begins with, else None.
-
-    ``train`` is the key of the split ``trained``, and if no name begins with a key, of all: a YAML without a split
-    cannot be opened.
-    """
-    keys = {name: next((key for key in SPLIT_KEYS if name.startswith(key)), None) for name in names}
-    if trained in keys:
-        keys[trained] = keys[trained] or "train"
-    return keys if any(keys.values()) else dict.fromkeys(names, "train")
 
 
 def sample_labels(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from segpaste.datasets.checking.tools.pycocotools import (
     ID_NEGATIVE,
-    ID_ZERO,
     IGNORED,
     box_among_masks,
+    id_zero,
     unmatched_outline,
 )
 from segpaste.datasets.checking.tools.rules import Tool
@@ -19,7 +19,7 @@ TOOL = Tool(
     "evaluates",
     ("coco",),
     (
-        ID_ZERO,
+        id_zero("faster-coco-eval"),
         ID_NEGATIVE,
         IGNORED,
         box_among_masks("a KeyError", "faster-coco-eval"),

@@ -17,7 +17,20 @@ from segpaste.datasets.checking.tools.rfdetr import (
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
 
-_tool = partial(Tool, package="libreyolo", versions=("1.6.0",), does="trains", formats=("coco", "yolo"))
+_STARTS = {
+    "coco": 'libreyolo.LibreYOLO(WEIGHTS).train(data="{out}/libreyolo.yaml")',
+    "yolo": 'libreyolo.LibreYOLO(WEIGHTS).train(data="{out}/data.yaml")',
+}
+_tool = partial(
+    Tool,
+    package="libreyolo",
+    versions=("1.6.0",),
+    does="trains",
+    formats=("coco", "yolo"),
+    reads_best=("coco", None),
+    starts=_STARTS,
+    needs=("train",),
+)
 
 AREA_ZERO = Rule(
     "coco",
@@ -116,6 +129,6 @@ _WITH_MASKS = (
 )
 
 TOOLS = (
-    _tool("libreyolo", "LibreYOLO segment", rules=(*_BOTH, *_WITH_MASKS), reads_best=("coco", None)),
-    _tool("libreyolo-detect", "LibreYOLO detect", rules=(*_BOTH, _POSE_BOXES), reads_best=("coco", None)),
+    _tool("libreyolo", "LibreYOLO segment", rules=(*_BOTH, *_WITH_MASKS)),
+    _tool("libreyolo-detect", "LibreYOLO detect", rules=(*_BOTH, _POSE_BOXES)),
 )

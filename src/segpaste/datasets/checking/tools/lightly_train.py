@@ -74,4 +74,9 @@ TOOL = Tool(
         SAME_STEM,
     ),
     ("coco", None),
+    dict.fromkeys(
+        ("coco", "yolo"),
+        'lightly_train.train_instance_segmentation(out="run", model=MODEL, data="{out}/lightly-train.yaml")',
+    ),
+    ("train", "val"),
 )

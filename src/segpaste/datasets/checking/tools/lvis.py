@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, ID_ZERO, NO_AREA, box_among_masks, empty_outline
+from segpaste.datasets.checking.tools.pycocotools import NO_AREA, box_among_masks, empty_outline, few_points, id_zero
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 TOOL = Tool(
@@ -20,7 +20,7 @@ TOOL = Tool(
             "evaluation ends with a KeyError if an image has no 'neg_category_ids' or 'not_exhaustive_category_ids'",
             "evaluate with pycocotools, or add both lists to each image",
         ),
-        FEW_POINTS,
+        few_points(),
         NO_AREA,
         Rule(
             "coco",
@@ -29,7 +29,7 @@ TOOL = Tool(
             "'iscrowd' is not read, so that the region is an object that must be found",
             "remove crowd regions, and list their classes in 'not_exhaustive_category_ids' of the image",
         ),
-        ID_ZERO,
+        id_zero(),
         box_among_masks("a KeyError"),
         empty_outline("an IndexError"),
     ),

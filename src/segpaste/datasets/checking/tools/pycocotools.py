@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
-ID_ZERO = Rule(
-    "coco",
-    "id_zero",
-    "never_matched",
-    "the id of the matched annotation is kept for each detection, and 0 means that there is none",
-    "number annotations from 1: segpaste convert DATASET --for pycocotools --out DIR",
-)
-
 ID_NEGATIVE = Rule(
     "coco",
     "id_negative",
     "never_matched",
     "the id of the matched annotation is kept for each detection, and what is below 1 means that there is none",
     "number annotations from 1: segpaste convert DATASET --for faster-coco-eval --out DIR",
-)
-
-FEW_POINTS = Rule(
-    "coco",
-    "few_points",
-    "stops",
-    "a first polygon of four numbers is taken for a box, and evaluation ends with a TypeError",
-    "remove these polygons: segpaste convert DATASET --for pycocotools --out DIR",
 )
 
 NO_AREA = Rule(
@@ -78,6 +62,28 @@ def unmatched_outline(tool: str) -> Rule:
     return Rule("coco", "empty_outline", "never_matched", says, _WITH_MASKS.format(tool))
 
 
+def few_points(tool: str = "pycocotools") -> Rule:
+    """Return the rule about polygons of fewer than three points."""
+    return Rule(
+        "coco",
+        "few_points",
+        "stops",
+        "a first polygon of four numbers is taken for a box, and evaluation ends with a TypeError",
+        f"remove these polygons: segpaste convert DATASET --for {tool} --out DIR",
+    )
+
+
+def id_zero(tool: str = "pycocotools") -> Rule:
+    """Return the rule about annotations with the id 0."""
+    return Rule(
+        "coco",
+        "id_zero",
+        "never_matched",
+        "the id of the matched annotation is kept for each detection, and 0 means that there is none",
+        f"number annotations from 1: segpaste convert DATASET --for {tool} --out DIR",
+    )
+
+
 TOOL = Tool(
     "pycocotools",
     "pycocotools",
@@ -86,11 +92,11 @@ TOOL = Tool(
     "evaluates",
     ("coco",),
     (
-        FEW_POINTS,
+        few_points(),
         NO_AREA,
         NO_ISCROWD,
         IGNORED,
-        ID_ZERO,
+        id_zero(),
         box_among_masks("a KeyError"),
         empty_outline("an IndexError"),
     ),

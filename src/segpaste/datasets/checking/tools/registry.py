@@ -57,6 +57,8 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
 )
 """Each tool that ``segpaste check --for`` knows, by name."""
 
+_READ_AS = {"roboflow": "coco", "lvis": "coco", "coco-panoptic": "panoptic", "label-maps": "maps"}
+"""The format of `Tool.formats` of written formats that have another name."""
 NUM_PLACES = 20
 """Places of each finding that a report keeps."""
 _ORDER = {effect: number for number, effect in enumerate(EFFECTS)}
@@ -77,17 +79,34 @@ def chosen_tools(names: Iterable[str | Tool]) -> list[Tool]:
     return known + [tool for tool in chosen if isinstance(tool, Tool)]
 
 
-def written_for(name: str) -> tuple[str, WrittenTask | None]:
-    """Return the name of the written format that a tool reads best, and its task in YOLO's labels.
+def written_for(
+    name: str, to: str | None = None, task: WrittenTask | None = None
+) -> tuple[Tool, str, WrittenTask | None]:
+    """Return the tool that will read a written dataset, the format to write, and its task in YOLO's labels.
+
+    Args:
+        name: name of the tool.
+        to: the format; by default the one that the tool reads best.
+        task: the task; by default that of the tool. One of a tool with another task chooses the tool of the same
+            package that has it.
 
     Raises:
-        DatasetError: there is no such tool, or nothing is written for it.
+        DatasetError: there is no such tool, nothing is written for it, or it was not seen to read this format.
     """
-    known = {tool.name: tool.reads_best for tool in TOOLS.values() if tool.reads_best is not None}
+    known = {tool.name: tool for tool in TOOLS.values() if tool.reads_best is not None}
     if name not in known:
         text = f"tool (--for): expected one of {', '.join(known)}, got {name!r}"
         raise DatasetError(f"{text}; choose one of them, or a format instead")
-    return known[name]
+    tool = known[name]
+    if task is not None:
+        of_task = (other for other in known.values() if other.package == tool.package)
+        tool = next((other for other in of_task if other.reads_best == ("yolo", task)), tool)
+    assert tool.reads_best is not None
+    best, of_best = tool.reads_best
+    if to is not None and _READ_AS.get(to, to) not in tool.formats:
+        text = f"{name} (--for): expected a format that it was seen to read, such as {best}, got {to}"
+        raise DatasetError(f"{text}; leave the format out, which writes {best}")
+    return tool, to or best, task or (of_best if to in (None, best) else None)
 
 
 def tool_reports(split: ListedSplit, tools: Sequence[Tool]) -> tuple[ToolReport, ...]:

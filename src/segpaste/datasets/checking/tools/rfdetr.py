@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED_UNREAD
+from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD, few_points
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
 
-_tool = partial(Tool, package="rfdetr", versions=("1.11.2",), does="trains", formats=("coco", "yolo"))
+_NEEDS = ("train", "val")
+_tool = partial(Tool, package="rfdetr", versions=("1.11.2",), does="trains", formats=("coco", "yolo"), needs=_NEEDS)
 
 ORIENTED = "images are read as stored, without their EXIF orientation, and labels lie elsewhere"
 TURN = "turn the images: segpaste convert DATASET --for {} --out DIR"
@@ -84,7 +85,7 @@ _WITH_MASKS = (
         )
         for trait in ("box_only", "empty_outline")
     ),
-    FEW_POINTS,
+    few_points("rfdetr"),
     *(
         Rule(
             "yolo",
@@ -97,7 +98,24 @@ _WITH_MASKS = (
     ),
 )
 
+
+def _starts(model: str) -> dict[str, str]:
+    return dict.fromkeys(("roboflow", "yolo"), f'rfdetr.{model}().train(dataset_dir="{{out}}")')
+
+
 TOOLS = (
-    _tool("rfdetr", "RF-DETR segment", rules=(*_BOTH, *_WITH_MASKS), reads_best=("roboflow", None)),
-    _tool("rfdetr-detect", "RF-DETR detect", rules=(*_BOTH, _POSE_BOXES), reads_best=("roboflow", None)),
+    _tool(
+        "rfdetr",
+        "RF-DETR segment",
+        rules=(*_BOTH, *_WITH_MASKS),
+        reads_best=("roboflow", None),
+        starts=_starts("RFDETRSegNano"),
+    ),
+    _tool(
+        "rfdetr-detect",
+        "RF-DETR detect",
+        rules=(*_BOTH, _POSE_BOXES),
+        reads_best=("roboflow", None),
+        starts=_starts("RFDETRNano"),
+    ),
 )

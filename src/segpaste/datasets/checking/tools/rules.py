@@ -7,7 +7,7 @@ that runs it on small datasets, one for each trait, and compares what it did wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
@@ -97,6 +97,8 @@ class Tool:
         formats: formats on which it was run: ``coco``, ``yolo``, ``voc``, ``panoptic`` or ``maps``.
         rules: what it does with traits; whatever has no rule it was seen to keep.
         reads_best: name of the written format for it, and its task in YOLO's labels; None if nothing is written for it.
+        starts: what starts it, by the written format, with ``{out}`` for the folder; empty if that is code of its user.
+        needs: splits without which it does not start: ``train``, ``val``.
     """
 
     name: str
@@ -107,6 +109,8 @@ class Tool:
     formats: tuple[str, ...]
     rules: tuple[Rule, ...] = ()
     reads_best: tuple[str, WrittenTask | None] | None = None
+    starts: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
 
     def split_name(self, split: str, to: str) -> str:
         """Return the name under which a split of a dataset is written in a format, so that the tool finds it.

@@ -46,6 +46,8 @@ class ToolReport:
         format: format of the dataset; empty if it is none that a tool reads.
         reads_format: False if the tool was not run on datasets of this format, so nothing is known.
         findings: what it does, the most serious first; empty if it keeps all.
+        split: name of the split; empty if the dataset has none, or was opened as one.
+        lacks: which splits the tool needs and does not find, with what to do; empty if it has them, or none was named.
     """
 
     name: str
@@ -53,6 +55,8 @@ class ToolReport:
     format: str
     reads_format: bool
     findings: tuple[ToolFinding, ...] = ()
+    split: str = ""
+    lacks: str = ""
 
     @property
     def keeps_labels(self) -> bool:
@@ -67,7 +71,10 @@ def tool_lines(report: ToolReport, num_shown: int) -> Iterator[str]:
         report: what it does.
         num_shown: number of places of each finding to show.
     """
-    yield f"\nfor {report.label}{_verdict(report)}"
+    split = f", split {printable(report.split)}" if report.split else ""
+    yield f"\nfor {report.label}{split}{_verdict(report)}"
+    if report.lacks:
+        yield f"  {printable(report.lacks)}"
     for found in report.findings:
         yield f"  {found.what:<48} {_counted(found)}"
         yield f"      {EFFECTS[found.effect]}: {found.says}"
@@ -78,12 +85,20 @@ def tool_lines(report: ToolReport, num_shown: int) -> Iterator[str]:
 
 
 def summary_lines(reports: Sequence[ToolReport]) -> Iterator[str]:
-    """Yield a line for each of several tools."""
-    yield "\ntools"
+    """Yield a line for each of several tools; splits for which all lines are the same share them."""
+    of_split: dict[str, list[str]] = {}
     for report in reports:
         words = [f"{found.what} ({_counted(found)}): {EFFECTS[found.effect]}" for found in report.findings]
         told = "; ".join(words) if words else _verdict(report).removeprefix(": ")
-        yield f"  {report.label:<32} {told}"
+        of_split.setdefault(report.split, []).append(f"  {report.label:<32} {told}")
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for split, lines in of_split.items():
+        alike.setdefault(tuple(lines), []).append(split)
+    for shared, splits in alike.items():
+        names = ", ".join(map(printable, filter(None, splits)))
+        yield f"\ntools, {'splits' if len(splits) > 1 else 'split'} {names}" if names else "\ntools"
+        yield from shared
+    yield from (f"  {printable(report.lacks)}" for report in reports if report.lacks)
 
 
 def _verdict(report: ToolReport) -> str:

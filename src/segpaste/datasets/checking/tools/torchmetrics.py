@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from segpaste.datasets.checking.tools.pycocotools import (
-    FEW_POINTS,
     IGNORED,
     NO_AREA,
     NO_ISCROWD,
     box_among_masks,
     empty_outline,
+    few_points,
 )
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
@@ -23,7 +23,7 @@ TOOLS = (
         "evaluates",
         ("coco",),
         (
-            FEW_POINTS,
+            few_points("torchmetrics"),
             NO_AREA,
             NO_ISCROWD,
             IGNORED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED_UNREAD
+from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD, few_points
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 EMPTY_OUTLINE = Rule(
@@ -29,7 +29,7 @@ TOOL = Tool(
             "convert with segpaste to the task that all objects have, or remove the objects without a mask",
         ),
         EMPTY_OUTLINE,
-        FEW_POINTS,
+        few_points("torchvision"),
         IGNORED_UNREAD,
         Rule(
             "coco",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED_UNREAD
+from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD, few_points
 from segpaste.datasets.checking.tools.rfdetr import NO_AREA, NO_BOX, ORIENTED, TO_EIGHT_BITS, TURN, WHITE
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.torchvision import EMPTY_OUTLINE
@@ -49,9 +49,9 @@ _WITH_MASKS = (
         "compressed",
         "stops",
         "the text of compressed run lengths is taken for numbers, and the run ends with a ValueError",
-        "write run lengths as numbers, or polygons",
+        "write run lengths as numbers: segpaste convert DATASET --for transformers-detr-masks --out DIR",
     ),
-    FEW_POINTS,
+    few_points("transformers-detr-masks"),
 )
 
 TOOLS = (

@@ -7,7 +7,13 @@ from functools import partial
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 _VERSIONS = ("8.4.190",)
-_tool = partial(Tool, package="ultralytics", versions=_VERSIONS, does="trains", formats=("yolo",))
+_NEEDS = ("train", "val")
+_tool = partial(Tool, package="ultralytics", versions=_VERSIONS, does="trains", formats=("yolo",), needs=_NEEDS)
+
+
+def _starts(task: str, model: str) -> dict[str, str]:
+    return {"yolo": f"yolo {task} train model={model} data={{out}}/data.yaml"}
+
 
 MIXED = Rule(
     "yolo",
@@ -61,13 +67,27 @@ TOOLS = (
         "Ultralytics segment",
         rules=(MIXED, BOX_ROWS, *POSES, SMALL, SAME_STEM),
         reads_best=("yolo", "segment"),
+        starts=_starts("segment", "yolo11n-seg.pt"),
     ),
-    _tool("ultralytics-detect", "Ultralytics detect", rules=(MIXED, SMALL, SAME_STEM), reads_best=("yolo", "detect")),
-    _tool("ultralytics-pose", "Ultralytics pose", rules=(NO_POINTS, SMALL, SAME_STEM), reads_best=("yolo", "pose")),
+    _tool(
+        "ultralytics-detect",
+        "Ultralytics detect",
+        rules=(MIXED, SMALL, SAME_STEM),
+        reads_best=("yolo", "detect"),
+        starts=_starts("detect", "yolo11n.pt"),
+    ),
+    _tool(
+        "ultralytics-pose",
+        "Ultralytics pose",
+        rules=(NO_POINTS, SMALL, SAME_STEM),
+        reads_best=("yolo", "pose"),
+        starts=_starts("pose", "yolo11n-pose.pt"),
+    ),
     _tool(
         "ultralytics-obb",
         "Ultralytics obb",
         rules=(MIXED, BOX_ROWS, *POSES, SMALL, SAME_STEM),
         reads_best=("yolo", "obb"),
+        starts=_starts("obb", "yolo11n-obb.pt"),
     ),
 )

@@ -66,15 +66,15 @@ def find_yaml(folder: Path) -> Path | None:
     paths = files_with(folder, *YAML_SUFFIXES)
     found = [path for path in paths if _is_data_yaml(path)]
     if len(found) > 1:
-        raise DatasetError(
-            f"{folder}: expected one data YAML, got {', '.join(path.name for path in found)}; give the right one"
-        )
+        names = ", ".join(path.name for path in found)
+        raise DatasetError(f"{folder}: expected one data YAML, got {names}; give the right one")
     return found[0] if found else None
 
 
 def _is_data_yaml(path: Path) -> bool:
     with contextlib.suppress(DatasetError):
-        return bool({"names", "nc", *SPLIT_KEYS} & {*read_yaml(path)})
+        keys = {*(given := read_yaml(path))}  # a trainer's YAML may name COCO's files instead of labels
+        return bool({"names", "nc", *SPLIT_KEYS} & keys) and "annotations" not in keys and given.get("format") != "coco"
     return False
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from segpaste.datasets.formats.format import Format, ReadOptions
 from segpaste.datasets.formats.image_annotations import ImageAnnotations
 from segpaste.datasets.formats.yolo.annotations import YoloAnnotations
 from segpaste.datasets.formats.yolo.data import (
+    SPLIT_KEYS,
     YAML_SUFFIXES,
     find_yaml,
     found_labels,
@@ -78,3 +79,15 @@ def _name_in(source: Path, image: Path) -> str:
     parts = image.parts
     last = max((i for i, part in enumerate(parts[:-1]) if part == "images"), default=len(parts) - 2)
     return PurePosixPath(*parts[last + 1 :]).as_posix()
+
+
+def split_keys(names: Sequence[str], trained: str | None = None) -> dict[str, str | None]:
+    """Return the key of each split in a data YAML, by name: the one that the name begins with, else None.
+
+    ``train`` is the key of the split ``trained``, and if no name begins with a key, of all: a YAML without a split
+    cannot be opened.
+    """
+    keys = {name: next((key for key in SPLIT_KEYS if name.startswith(key)), None) for name in names}
+    if trained in keys:
+        keys[trained] = keys[trained] or "train"
+    return keys if any(keys.values()) else dict.fromkeys(names, "train")
