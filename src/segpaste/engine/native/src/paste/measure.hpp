@@ -23,6 +23,7 @@ inline i64 count_hidden(const Picture<const u8>& mask, const Box& box, const See
     i64 hidden = 0;
     for (i64 y = near.y1; y < near.y2; ++y) {
         const u8* line = mask.at(y) + near.x1;
+        if (y + LINES_AHEAD < near.y2) fetch(mask.at(y + LINES_AHEAD) + near.x1, near.width());
         const i16* layer = seen.layer + seen.at(y, near.x1);
         for (i64 i = 0; i < near.width(); ++i) hidden += line[i] & (layer[i] >= 0);
     }
@@ -32,7 +33,10 @@ inline i64 count_hidden(const Picture<const u8>& mask, const Box& box, const See
 // The pixels of a mask in its box; counting ends as soon as there are ``enough``.
 inline i64 count_pixels(const Picture<const u8>& mask, const Box& box, i64 enough) {
     i64 total = 0;
-    for (i64 y = box.y1; y < box.y2 && total < enough; ++y) total += count(mask.at(y) + box.x1, box.width());
+    for (i64 y = box.y1; y < box.y2 && total < enough; ++y) {
+        if (y + LINES_AHEAD < box.y2) fetch(mask.at(y + LINES_AHEAD) + box.x1, box.width());
+        total += count(mask.at(y) + box.x1, box.width());
+    }
     return total;
 }
 

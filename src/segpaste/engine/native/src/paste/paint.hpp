@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "base/fetch.hpp"
 #include "base/stream.hpp"
 #include "paste/colours.hpp"
 #include "paste/measure.hpp"
@@ -19,18 +20,19 @@ struct Strip {
     i64* semantic;
     f32* depth;
     u8* depth_ok;
-    f32* normals;  // [3, n]
+    f32* normals;  // [3, room]
 
     i64 size() const { return end - first; }
+    i64 room() const { return size() + WIDE - 1; }
 };
 
 // Room for the fields of a strip of ``size`` pixels.
 inline Strip take_strip(const ComposeJob& job, Arena& arena, i64 size, i64 pixel_bytes) {
     Strip strip = {};
-    strip.colours = take<u8>(arena, (size * job.num_channels + BLOCK) * pixel_bytes);
+    strip.colours = take<u8>(arena, (size * job.num_channels + WIDE) * pixel_bytes);
     if (job.target.semantic.data) strip.semantic = take<i64>(arena, size);
     if (job.target.depth.data) strip.depth = take<f32>(arena, size), strip.depth_ok = take<u8>(arena, size);
-    if (job.target.normals.data) strip.normals = take<f32>(arena, 3 * size);
+    if (job.target.normals.data) strip.normals = take<f32>(arena, 3 * (size + WIDE - 1));
     return strip;
 }
 
@@ -54,6 +56,27 @@ inline void keep_shown(const Paste& paste, const Seen& seen, bool exclusive) {
 // The semantic class of a paste whose source has no semantic map.
 inline i64 class_of(const ComposeJob& job, i64 label) {
     return job.is_thing && label >= 0 && label < job.num_things && job.is_thing[label] ? label : job.ignore_index;
+}
+
+// A line of a strip is fetched while this many lines before it are pasted.
+constexpr i64 AHEAD = 2;
+
+template <class T>
+FETCHES void fetch_ahead(const ComposeJob& job, i64 b, const Layer& layer, const Paste& paste, const Stamp& stamp, i64 y,
+                        i64 first, i64 end) {
+    y += AHEAD;
+    if (y >= paste.box.y2) return;
+    const Taps &across = layer.x.filter, &down = layer.y.filter;
+    i64 at = first - layer.x.first, line = y - layer.y.first, size = end - first, low, high;
+    across.find_reach(0, across.count - 1, at, at + size - 1, low, high);
+    Image<const T> from = image<const T>(job.source.images, layer.source);
+    Image<T> to = image<T>(job.out.images, b);
+    i64 row = down.row(down.count - 1, line);
+    for (i64 c = 0; c < job.num_channels; ++c) {
+        fetch(from.at(c, row) + low * from.column, (high + 1 - low) * from.column * i64(sizeof(T)));
+        fetch_to_write(to.at(c, y) + first * to.column, size * to.column * i64(sizeof(T)));
+    }
+    if (stamp.slot >= 0) fetch_to_write(picture<u8>(job.out.masks, b, stamp.slot).at(y) + first, size);
 }
 
 // Read every field under one strip of a paste.
@@ -87,9 +110,9 @@ inline void read_strip(const ComposeJob& job, const Layer& layer, const Paste& p
         memset(strip.depth_ok, 0, size_t(size));
     }
     if (strip.normals && job.source.normals.data) {
-        read_normals(layer, job.source, strip.y, strip.first, strip.end, strip.shown, strip.normals);
+        read_normals(layer, job.source, strip.y, strip.first, strip.end, strip.room(), strip.normals);
     } else if (strip.normals) {
-        memset(strip.normals, 0, size_t(3 * size) * sizeof(f32));
+        memset(strip.normals, 0, size_t(3 * strip.room()) * sizeof(f32));
     }
 }
 
@@ -165,7 +188,7 @@ inline void write_strip(const ComposeJob& job, i64 b, const Strip& strip, const 
         for (i64 i = 0; i < size; ++i) valid[i] &= strip.depth_ok[i] | (strip.shown[i] ^ 1);
     }
     for (i64 c = 0; strip.normals && c < 3; ++c) {
-        put(picture<f32>(job.out.normals, b, c).at(y) + strip.first, strip.shown, strip.normals + c * size, size);
+        put(picture<f32>(job.out.normals, b, c).at(y) + strip.first, strip.shown, strip.normals + c * strip.room(), size);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "base/fetch.hpp"
 #include "paste/surfaces.hpp"
 #include "scene/fragment.hpp"
 
@@ -34,24 +35,43 @@ struct Room {
     i16* front;     // likewise, its priority, or null
 };
 
-inline void cut_out(const Paste& paste, const Layer& layer, const Planes& source) {
+// Numbers of a mask's line that are fetched ahead.
+constexpr i64 LINES_AHEAD = 4;
+
+// The bytes of a line of ``width`` at ``size`` columns of it, 0 where a column is -1; up to WIDE - 1 more are written.
+inline void take_columns(const u8* line, i64 width, const i32* columns, i64 size, u8* out) {
+    for (i64 i = 0; i < size; i += WIDE) {
+        i32 first = columns[i], last = columns[i + WIDE - 1];  // the columns between them lie between them
+        if (PERMUTES && least(first, last) >= 0) {
+            i32 start = stretch(least(first, last), most(first, last), width);
+            Places places = {reinterpret_cast<const u32*>(columns + i), start};
+            store(out + i, narrowed(places.read(line)));
+            continue;
+        }
+        for (i64 n = i; n < least(i + WIDE, size); ++n) out[n] = columns[n] < 0 ? 0 : line[columns[n]];
+    }
+}
+
+inline void cut_out(const Paste& paste, const Layer& layer, const Planes& source, i64 source_width) {
     Picture<const u8> mask = {static_cast<const u8*>(source.masks.data) + layer.source * source.masks.stride[0] +
                                   paste.slot * source.masks.stride[1],
                               source.masks.stride[2]};
     const Box& box = paste.box;
-    i64 width = box.width();
-    const i32 *columns = layer.x.nearest + (box.x1 - layer.x.first), *rows = layer.y.nearest - layer.y.first;
+    i64 width = box.width(), low, high;
+    i64 at = box.x1 - layer.x.first;
+    layer.x.filter.find_reach(0, layer.x.filter.count - 1, at, at + width - 1, low, high);
+    const i32 *columns = layer.x.nearest + at, *rows = layer.y.nearest - layer.y.first;
     u8* cut = paste.cut;
     i64 before = -1;
     for (i64 y = box.y1; y < box.y2; ++y, cut += width) {
         i64 row = rows[y];
+        if (y + LINES_AHEAD < box.y2) fetch(mask.at(most(rows[y + LINES_AHEAD], 0)) + low, high + 1 - low);
         if (row < 0) {
             memset(cut, 0, size_t(width));
         } else if (row == before) {  // an enlarged source repeats its rows
             memcpy(cut, cut - width, size_t(width));
         } else {
-            const u8* line = mask.at(row);
-            for (i64 i = 0; i < width; ++i) cut[i] = columns[i] < 0 ? 0 : line[columns[i]];
+            take_columns(mask.at(row), source_width, columns, width, cut);
         }
         before = row;
     }
