@@ -56,6 +56,9 @@ struct Axis {
     Taps linear;   // of depth and normals; count 0 if no field is interpolated
 
     i64 size() const { return end - first; }
+
+    // The least and the greatest source pixel that the i-th to the j-th output pixel may read.
+    void find_reach(i64 i, i64 j, i64& low, i64& high) const { filter.find_reach(0, filter.count - 1, i, j, low, high); }
 };
 
 // From one output pixel to the next: 2 * den / (2 * num) source pixels, in whole ones and a remainder.

@@ -134,7 +134,7 @@ inline void read_colours(const Image<const T>& source, i64 num_channels, i64 wid
                          i64 y, i64 first, i64 end, typename Sums<T>::Sum* room, T* out) {
     const Taps& taps = x_axis.filter;
     i64 size = end - first, at = first - x_axis.first, low, high;
-    taps.find_reach(0, taps.count - 1, at, at + size - 1, low, high);
+    x_axis.find_reach(at, at + size - 1, low, high);
     for (i64 c = 0; c < num_channels; ++c) {
         sum_columns(source, c, y_axis.filter, y - y_axis.first, low, high, width, room);
         sum_along<T>(taps, at, size, room - low, out + c * size);

@@ -60,7 +60,7 @@ struct Composer : TargetRow {
             keep_shown(pastes[n], seen, job.exclusive);
             for_strips(pastes[n], [&](i64 y, i64 first, i64 end, const u8* shown) {
                 fill(strip, y, first, end, shown);
-                fetch_ahead<T>(job, b, layers[pastes[n].layer], pastes[n], stamps[n], y, first, end);
+                fetch_ahead<T>(job, b, layers[pastes[n].layer], pastes[n], stamps[n], strip, true);
                 read_strip<T>(job, layers[pastes[n].layer], pastes[n], seen, sums, strip);
                 write_strip<T>(job, b, strip, stamps[n], slots, target_boxes);
             });
@@ -99,7 +99,7 @@ struct Composer : TargetRow {
                 const u8* own_shown = copy_kept(shown, end - first);
                 if (kept.failed) return;
                 fill(strip, y, first, end, own_shown);
-                fetch_ahead<T>(job, b, layers[pastes[n].layer], pastes[n], stamps[n], y, first, end);
+                fetch_ahead<T>(job, b, layers[pastes[n].layer], pastes[n], stamps[n], strip, false);
                 read_strip<T>(job, layers[pastes[n].layer], pastes[n], seen, sums, strip);
                 marks[row->num_strips] = stamps[n];
                 strips[row->num_strips++] = strip;

@@ -58,25 +58,33 @@ inline i64 class_of(const ComposeJob& job, i64 label) {
     return job.is_thing && label >= 0 && label < job.num_things && job.is_thing[label] ? label : job.ignore_index;
 }
 
-// A line of a strip is fetched while this many lines before it are pasted.
-constexpr i64 AHEAD = 2;
+// Strips are fetched fewer lines ahead, for they have more fields.
+constexpr i64 STRIPS_AHEAD = 2;
 
+// Fetch what a later strip reads of the source and, if it ``is_written`` at once, what it writes over.
 template <class T>
-FETCHES void fetch_ahead(const ComposeJob& job, i64 b, const Layer& layer, const Paste& paste, const Stamp& stamp, i64 y,
-                        i64 first, i64 end) {
-    y += AHEAD;
+FETCHES void fetch_ahead(const ComposeJob& job, i64 b, const Layer& layer, const Paste& paste, const Stamp& stamp,
+                         const Strip& strip, bool is_written) {
+    i64 y = strip.y + STRIPS_AHEAD, first = strip.first, size = strip.size(), low, high;
     if (y >= paste.box.y2) return;
-    const Taps &across = layer.x.filter, &down = layer.y.filter;
-    i64 at = first - layer.x.first, line = y - layer.y.first, size = end - first, low, high;
-    across.find_reach(0, across.count - 1, at, at + size - 1, low, high);
+    layer.x.find_reach(first - layer.x.first, strip.end - 1 - layer.x.first, low, high);
+    const Taps &filter = layer.y.filter, &linear = layer.y.linear;
+    i64 line = y - layer.y.first, row = filter.row(filter.count - 1, line), count = high + 1 - low;
     Image<const T> from = image<const T>(job.source.images, layer.source);
-    Image<T> to = image<T>(job.out.images, b);
-    i64 row = down.row(down.count - 1, line);
-    for (i64 c = 0; c < job.num_channels; ++c) {
-        fetch(from.at(c, row) + low * from.column, (high + 1 - low) * from.column * i64(sizeof(T)));
-        fetch_to_write(to.at(c, y) + first * to.column, size * to.column * i64(sizeof(T)));
+    for (i64 c = 0; c < job.num_channels; ++c) fetch(from.at(c, row) + low * from.column, count * from.column);
+    if (strip.normals && job.source.normals.data) {
+        for (i64 c = 0; c < 3; ++c) {
+            fetch(picture<const f32>(job.source.normals, layer.source, c).at(linear.row(1, line)) + low, count);
+        }
     }
+    if (!is_written) return;
+    Image<T> to = image<T>(job.out.images, b);
+    for (i64 c = 0; c < job.num_channels; ++c) fetch_to_write(to.at(c, y) + first * to.column, size * to.column);
     if (stamp.slot >= 0) fetch_to_write(picture<u8>(job.out.masks, b, stamp.slot).at(y) + first, size);
+    if (strip.semantic) fetch_to_write(picture<i64>(job.out.semantic, b).at(y) + first, size);
+    if (job.out.panoptic.data) fetch_to_write(picture<i64>(job.out.panoptic, b).at(y) + first, size);
+    if (strip.depth) fetch_to_write(picture<f32>(job.out.depth, b).at(y) + first, size);
+    for (i64 c = 0; strip.normals && c < 3; ++c) fetch_to_write(picture<f32>(job.out.normals, b, c).at(y) + first, size);
 }
 
 // Read every field under one strip of a paste.

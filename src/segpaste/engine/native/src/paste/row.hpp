@@ -133,7 +133,8 @@ struct TargetRow {
         seen.layer = take<i16>(arena, area);
         seen.owner = job.with_owner ? take<i16>(arena, area) : nullptr;
         bool keeps_depth = has_depth && job.num_layers > 1;
-        room = {take<u8>(arena, largest + WIDE), keeps_depth ? take<f32>(arena, area) : nullptr,
+        i64 widest = most(job.source_width, job.width) + WIDE;
+        room = {take<u8>(arena, largest + WIDE), take<u8>(arena, widest), take<u8>(arena, widest), keeps_depth ? take<f32>(arena, area) : nullptr,
                 keeps_depth ? take<u8>(arena, area) : nullptr, job.rank ? take<i16>(arena, area) : nullptr};
         class_before = take<i64>(arena, job.num_stuff);
         class_after = take<i64>(arena, job.num_stuff);
@@ -148,7 +149,7 @@ struct TargetRow {
                 pastes[n].area = 0;
             }
         }
-        if (job.num_stuff) count_classes(job, b, seen, class_before, class_after);
+        if (job.num_stuff) count_seen_classes(job, b, seen, class_before, class_after);
     }
 
     // Mark stuff classes that lost pixels and fell below a threshold; whether there are any.
@@ -187,6 +188,7 @@ struct TargetRow {
         u8* wiped = take<u8>(arena, job.num_stuff);
         u8* closed = guards_objects ? take<u8>(arena, seen.reach.size()) : nullptr;
         if (arena.failed) return;
+        if (job.num_stuff) count_classes(job, b, class_before);
         Guards guards = {nullptr, job.num_stuff, nullptr};
         look(guards);
         for (i64 n = 0; n < num_pastes; ++n) pastes[n].free_area = pastes[n].area;

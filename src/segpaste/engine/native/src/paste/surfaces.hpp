@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "base/fetch.hpp"
 #include "paste/layers.hpp"
 #include "scene/pictures.hpp"
 
@@ -56,11 +57,17 @@ inline void read_depth(const Layer& layer, const Planes& source, const Box& box,
     Picture<const f32> depth = picture<const f32>(source.depth, layer.source);
     Picture<const u8> valid = picture<const u8>(source.depth_valid, layer.source);
     const Taps& down = layer.y.linear;
-    i64 width = box.width(), x_first = box.x1 - layer.x.first;
+    i64 width = box.width(), x_first = box.x1 - layer.x.first, low_column, high_column;
+    layer.x.find_reach(x_first, x_first + width - 1, low_column, high_column);
     for (i64 y = box.y1; y < box.y2; ++y, wanted += width, out += width, out_ok += width) {
         i64 line = y - layer.y.first, above = down.row(0, line), below = down.row(1, line), near = layer.y.nearest[line];
         const f32 *d0 = depth.at(above), *d1 = depth.at(below);
         const u8 *m0 = valid.at(above), *m1 = valid.at(below);
+        if (y + AHEAD < box.y2) {
+            i64 next = down.row(1, line + AHEAD);
+            fetch(depth.at(next) + low_column, high_column + 1 - low_column);
+            fetch(valid.at(next) + low_column, high_column + 1 - low_column);
+        }
         for (i64 i = 0; i < width; i += WIDE) {
             if (!any(load(wanted + i))) continue;
             Columns columns(layer.x, x_first + i);
