@@ -133,6 +133,13 @@ inline i32 stretch(i64 low, i64 high, i64 size) {
     return i32(!PERMUTES || start < 0 || high - start >= 2 * WIDE ? -1 : start);
 }
 
+template <class T>
+inline auto gathered(const T* line, const u32* idx) {
+    Wide<decltype(T{} + T{})> found;
+    for (i64 i = 0; i < WIDE; ++i) found[i] = line[idx[i]];
+    return found;
+}
+
 // WIDE places of a line, which lie in a `stretch`: it is loaded and permuted, for loads of single numbers are slow.
 struct Places {
     const u32* idx;
@@ -142,27 +149,22 @@ struct Places {
     Places(const u32* idx, i32 start) : idx(idx), start(start), within(load(reinterpret_cast<const i32*>(idx)) - start) {}
 
     Floats read(const f32* line) const {
-        if (PERMUTES && start >= 0) return reinterpret_cast<Floats>(pick(load(line + start), load(line + start + WIDE)));
-        Floats found;
-        for (i64 i = 0; i < WIDE; ++i) found[i] = line[idx[i]];
-        return found;
+        if (!is_near()) return gathered(line, idx);
+        return reinterpret_cast<Floats>(pick(load(line + start), load(line + start + WIDE)));
     }
 
     Ints read(const i32* line) const {
-        if (PERMUTES && start >= 0) return pick(load(line + start), load(line + start + WIDE));
-        Ints found;
-        for (i64 i = 0; i < WIDE; ++i) found[i] = line[idx[i]];
-        return found;
+        return is_near() ? pick(load(line + start), load(line + start + WIDE)) : gathered(line, idx);
     }
 
     Ints read(const u8* line) const {
-        if (PERMUTES && start >= 0) return pick(widened(load(line + start)), widened(load(line + start + WIDE)));
-        Ints found;
-        for (i64 i = 0; i < WIDE; ++i) found[i] = line[idx[i]];
-        return found;
+        if (!is_near()) return gathered(line, idx);
+        return pick(widened(load(line + start)), widened(load(line + start + WIDE)));
     }
 
    private:
+    bool is_near() const { return PERMUTES && start >= 0; }
+
     template <class V>
     Ints pick(V low, V high) const {
         return permuted(reinterpret_cast<Ints>(low), reinterpret_cast<Ints>(high), within);
