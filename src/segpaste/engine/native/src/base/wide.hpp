@@ -23,6 +23,7 @@ constexpr bool PERMUTES = false;
 
 using Floats = f32 __attribute__((vector_size(4 * WIDE)));
 using Ints = i32 __attribute__((vector_size(4 * WIDE)));
+using Words = u32 __attribute__((vector_size(4 * WIDE)));
 using Bytes = u8 __attribute__((vector_size(WIDE)));
 
 template <class T>
@@ -36,6 +37,11 @@ struct WideOf<f32> {
 template <>
 struct WideOf<i32> {
     using Type = Ints;
+};
+
+template <>
+struct WideOf<u32> {
+    using Type = Words;
 };
 
 template <>
@@ -57,7 +63,7 @@ inline Wide<T> load(const T* from) {
 template <class T>
 inline void store(T* to, Wide<T> values) { __builtin_memcpy(to, &values, sizeof values); }
 
-// Bytes as numbers, and the lowest byte of each number. Other code than this gcc 12 translates byte by byte.
+// Bytes as numbers, and the lowest byte of each number. For x86, gcc 12 translates other code byte by byte.
 inline Ints widened(Bytes bytes) {
 #if defined(__clang__) || !defined(__x86_64__)
     return __builtin_convertvector(bytes, Ints);
@@ -80,7 +86,8 @@ inline Bytes narrowed(Ints values) {
     return __builtin_convertvector(values, Bytes);
 #else
     using All = u8 __attribute__((vector_size(4 * WIDE)));
-    All all = __builtin_shuffle(reinterpret_cast<All>(values), All{0, 4, 8, 12, 16 % (4 * WIDE), 20 % (4 * WIDE), 24 % (4 * WIDE), 28 % (4 * WIDE)});
+    constexpr u8 MASK = 4 * WIDE - 1;
+    All all = __builtin_shuffle(reinterpret_cast<All>(values), All{0, 4, 8, 12, 16 & MASK, 20 & MASK, 24 & MASK, 28 & MASK});
     Bytes lowest;
     __builtin_memcpy(&lowest, &all, sizeof lowest);
     return lowest;
@@ -94,10 +101,8 @@ inline Ints permuted(Ints low, Ints high, Ints places) {
 #elif defined(__clang__) && defined(__AVX2__)
     Ints of_low = __builtin_ia32_permvarsi256(low, places), of_high = __builtin_ia32_permvarsi256(high, places);
     return (places & i32(WIDE)) != 0 ? of_high : of_low;
-#elif defined(__clang__)
-    Ints found;
-    for (i64 i = 0; i < WIDE; ++i) found[i] = places[i] & i32(WIDE) ? high[places[i] & 3] : low[places[i] & 3];
-    return found;
+#elif !defined(__AVX2__)
+    return low + high + places;  // not called
 #else
     return __builtin_shuffle(low, high, places);
 #endif
@@ -108,9 +113,9 @@ inline Floats larger(Floats a, Floats b) { return a < b ? b : a; }
 
 inline Floats as_floats(Ints values) { return __builtin_convertvector(values, Floats); }
 
-// -1 where a number is finite, else 0.
+// Flags of vectors are -1 or 0.
 inline Ints are_finite(Floats values) {
-    return (reinterpret_cast<Floats>(reinterpret_cast<Ints>(values) & 0x7fffffff) < INFINITE);
+    return reinterpret_cast<Floats>(reinterpret_cast<Ints>(values) & 0x7fffffff) < INFINITE;
 }
 
 template <class V>
@@ -133,6 +138,7 @@ inline i32 stretch(i64 low, i64 high, i64 size) {
     return i32(!PERMUTES || start < 0 || high - start >= 2 * WIDE ? -1 : start);
 }
 
+// The numbers of a line at WIDE places; bytes become numbers.
 template <class T>
 inline auto gathered(const T* line, const u32* idx) {
     Wide<decltype(T{} + T{})> found;
@@ -148,13 +154,10 @@ struct Places {
 
     Places(const u32* idx, i32 start) : idx(idx), start(start), within(load(reinterpret_cast<const i32*>(idx)) - start) {}
 
-    Floats read(const f32* line) const {
+    template <class T>
+    Wide<T> read(const T* line) const {
         if (!is_near()) return gathered(line, idx);
-        return reinterpret_cast<Floats>(pick(load(line + start), load(line + start + WIDE)));
-    }
-
-    Ints read(const i32* line) const {
-        return is_near() ? pick(load(line + start), load(line + start + WIDE)) : gathered(line, idx);
+        return reinterpret_cast<Wide<T>>(pick(load(line + start), load(line + start + WIDE)));
     }
 
     Ints read(const u8* line) const {

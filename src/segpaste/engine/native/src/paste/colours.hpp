@@ -13,10 +13,10 @@ struct Sums;
 
 template <>
 struct Sums<u8> {
-    using Sum = i32;
-    static Ints read(const u8* from) { return widened(load(from)); }
-    static Ints finished(Ints total) { return (total + (1 << 21)) >> 22; }  // rounded half up
-    static void write(u8* to, Ints values) { store(to, narrowed(values)); }
+    using Sum = u32;  // unsigned, for pixels that are not needed may overflow
+    static Words read(const u8* from) { return reinterpret_cast<Words>(widened(load(from))); }
+    static Words finished(Words total) { return (total + (1 << 21)) >> 22; }  // rounded half up
+    static void write(u8* to, Words values) { store(to, narrowed(reinterpret_cast<Ints>(values))); }
 };
 
 template <>
@@ -69,9 +69,9 @@ Image<T> image(const Plane& plane, i64 row) {
     return {static_cast<T*>(plane.data) + row * plane.stride[0], plane.stride[1], plane.stride[2], plane.stride[3]};
 }
 
-// Numbers that `read_colours` needs room for, in a line of so many pixels of the source: the last stretch that is read
-// begins at its last pixel.
-inline i64 room_for_colours(i64 source_width) { return source_width + 3 * WIDE; }
+// Numbers that `read_colours` needs room for, in a line of so many pixels of the source: pixels after the end of a strip may
+// read any column, and the last stretch begins at the last column.
+inline i64 room_for_colours(i64 source_width) { return source_width + 2 * WIDE; }
 
 // WIDE pixels of a line, ``count`` before its end; those past the end are zeros.
 template <class T>
@@ -106,14 +106,14 @@ inline void sum_columns(const Image<const T>& source, i64 c, const Taps& taps, i
 }
 
 // A tap's share of pixels. A tap of no weight gives zero: an infinite colour times zero would be NaN.
-inline Ints part(Ints values, Ints weights) { return values * weights; }
+inline Words part(Words values, Ints weights) { return values * reinterpret_cast<Words>(weights); }
 
 inline Floats part(Floats values, Ints weights) {
     Floats product = values * __builtin_convertvector(weights, Floats);
     return weights != 0 ? product : Floats{};
 }
 
-// Pixels at to at + size - 1 of the table of taps, filtered along the line; ``columns`` are counted from the source's edge.
+// Pixels at to at + size - 1 of the table of taps, filtered along the line.
 template <class T>
 inline void sum_along(const Taps& taps, i64 at, i64 size, const typename Sums<T>::Sum* columns, T* out) {
     auto tap = [&](i64 t, i64 i) {
@@ -136,8 +136,8 @@ inline void read_colours(const Image<const T>& source, i64 num_channels, i64 wid
     i64 size = end - first, at = first - x_axis.first, low, high;
     x_axis.find_reach(at, at + size - 1, low, high);
     for (i64 c = 0; c < num_channels; ++c) {
-        sum_columns(source, c, y_axis.filter, y - y_axis.first, low, high, width, room);
-        sum_along<T>(taps, at, size, room - low, out + c * size);
+        sum_columns(source, c, y_axis.filter, y - y_axis.first, low, high, width, room + low);
+        sum_along<T>(taps, at, size, room, out + c * size);
     }
 }
 

@@ -134,8 +134,9 @@ struct TargetRow {
         seen.owner = job.with_owner ? take<i16>(arena, area) : nullptr;
         bool keeps_depth = has_depth && job.num_layers > 1;
         i64 widest = most(job.source_width, job.width) + WIDE;
-        room = {take<u8>(arena, largest + WIDE), take<u8>(arena, widest), take<u8>(arena, widest), keeps_depth ? take<f32>(arena, area) : nullptr,
-                keeps_depth ? take<u8>(arena, area) : nullptr, job.rank ? take<i16>(arena, area) : nullptr};
+        room = {take<u8>(arena, largest + WIDE), take<u8>(arena, widest), take<u8>(arena, widest),
+                keeps_depth ? take<f32>(arena, area) : nullptr, keeps_depth ? take<u8>(arena, area) : nullptr,
+                job.rank ? take<i16>(arena, area) : nullptr};
         class_before = take<i64>(arena, job.num_stuff);
         class_after = take<i64>(arena, job.num_stuff);
     }

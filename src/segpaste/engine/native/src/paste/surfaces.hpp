@@ -20,8 +20,9 @@ enum DepthState : u8 { NO_DEPTH = 0, VALID_DEPTH = 1, INVALID_DEPTH = 2 };
 // Where WIDE columns of a layer from the i-th on lie between columns of the source.
 struct Columns {
     alignas(64) u32 nearest[WIDE];  // 0 outside of the source
-    Ints are_inside, before, after;  // weights
-    i32 start;
+    Ints are_inside;
+    Ints before, after;  // weights of the taps
+    i32 start;           // of their stretch
     Places left, right;
 
     Columns(const Axis& axis, i64 i)
@@ -86,7 +87,7 @@ inline void read_depth(const Layer& layer, const Planes& source, const Box& box,
             value *= layer.depth_scale;  // unchecked cameras may give any value
             ok &= (value > 0.0f) & (value < INFINITE);
             store(out + i, ok ? value : Floats{});
-            store(out_ok + i, narrowed(ok & (marked + i32(INVALID_DEPTH))));  // -1 is true
+            store(out_ok + i, narrowed(ok & (marked + i32(INVALID_DEPTH))));
         }
     }
 }
