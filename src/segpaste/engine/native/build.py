@@ -35,8 +35,6 @@ _OPTIONS = (
     *("-ffp-contract=off", "-fno-math-errno", "-fno-stack-protector", "-Wall", "-Wextra"),
 )
 _SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g", "-fno-omit-frame-pointer")
-# One instruction set replaces all: unoptimised code hardly differs, and each set takes time to compile.
-_STAND_INS = tuple(f"-Wl,--defsym=segpaste_{level}=segpaste_v2" for level in ("v3", "v4"))
 _LEVELS = {"x86_64": ("v2", "v3", "v4"), "aarch64": ("baseline",), "arm64": ("baseline",)}
 _ZIG_TARGETS = {
     ("linux", "x86_64"): "x86_64-linux-gnu.2.17",
@@ -136,10 +134,8 @@ def build_sanitized(library: Path) -> Path:
     Raises:
         BuildError: there is no g++ with these checks.
     """
-    found = toolchain(("g++",), None)
-    levels, stand_ins = (("v2",), _STAND_INS) if found.machine == "x86_64" else (found.levels, ())
     # No -nodefaultlibs: the sanitizers have their own libraries.
-    return _build(library, found._replace(levels=levels, options=_SANITIZED, links=(*_SANITIZED, *stand_ins)))
+    return _build(library, toolchain(("g++",), None)._replace(options=_SANITIZED, links=_SANITIZED))
 
 
 def toolchain(compiler: Sequence[str] | None, target: tuple[str, str] | None) -> Toolchain:

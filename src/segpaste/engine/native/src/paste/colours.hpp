@@ -5,13 +5,6 @@
 #include "paste/axes.hpp"
 #include "scene/pictures.hpp"
 
-// Lanes of two vectors side by side, by their numbers.
-#if defined(__clang__) || __GNUC__ >= 12
-#define SHUFFLED(one, other, ...) __builtin_shufflevector(one, other, __VA_ARGS__)
-#else
-#define SHUFFLED(one, other, ...) __builtin_shuffle(one, other, i32 __attribute__((vector_size(16))){__VA_ARGS__})
-#endif
-
 namespace SEGPASTE_NAMESPACE {
 
 // How each kind of pixel is summed: integers exactly, floats in float32.
@@ -20,38 +13,46 @@ struct Sums;
 
 template <>
 struct Sums<u8> {
-    using Sum = i32;
-    using Lanes = i32 __attribute__((vector_size(16)));
-    static Sum wide(u8 value) { return value; }
-    static Lanes finished(Lanes total) { return (total + (1 << 21)) >> 22; }  // rounded half up
-    static u8 narrow(Sum value) { return u8(value); }
+    using Sum = u32;  // unsigned, for pixels that are not needed may overflow
+    static Words read(const u8* from) { return reinterpret_cast<Words>(widened(load(from))); }
+    static Words finished(Words total) { return (total + (1 << 21)) >> 22; }  // rounded half up
+    static void write(u8* to, Words values) { store(to, narrowed(reinterpret_cast<Ints>(values))); }
 };
 
 template <>
 struct Sums<f32> {
     using Sum = f32;
-    using Lanes = f32 __attribute__((vector_size(16)));
-    static Sum wide(f32 value) { return value; }
-    static Lanes finished(Lanes total) { return total * 0x1p-22f; }
-    static f32 narrow(Sum value) { return value; }
+    static Floats read(const f32* from) { return load(from); }
+    static Floats finished(Floats total) { return total * 0x1p-22f; }
+    static void write(f32* to, Floats values) { store(to, values); }
 };
 
 template <>
 struct Sums<Half> {
     using Sum = f32;
-    using Lanes = f32 __attribute__((vector_size(16)));
-    static Sum wide(Half value) { return widened(value); }
-    static Lanes finished(Lanes total) { return total * 0x1p-22f; }
-    static Half narrow(Sum value) { return to_half(value); }
+    static Floats read(const Half* from) {
+        Floats values;
+        for (i64 i = 0; i < WIDE; ++i) values[i] = widened(from[i]);
+        return values;
+    }
+    static Floats finished(Floats total) { return total * 0x1p-22f; }
+    static void write(Half* to, Floats values) {
+        for (i64 i = 0; i < WIDE; ++i) to[i] = to_half(values[i]);
+    }
 };
 
 template <>
 struct Sums<BFloat> {
     using Sum = f32;
-    using Lanes = f32 __attribute__((vector_size(16)));
-    static Sum wide(BFloat value) { return widened(value); }
-    static Lanes finished(Lanes total) { return total * 0x1p-22f; }
-    static BFloat narrow(Sum value) { return to_bfloat(value); }
+    static Floats read(const BFloat* from) {
+        Floats values;
+        for (i64 i = 0; i < WIDE; ++i) values[i] = widened(from[i]);
+        return values;
+    }
+    static Floats finished(Floats total) { return total * 0x1p-22f; }
+    static void write(BFloat* to, Floats values) {
+        for (i64 i = 0; i < WIDE; ++i) to[i] = to_bfloat(values[i]);
+    }
 };
 
 // An image of one row: [C, H, W] with any strides of the last and the first.
@@ -68,151 +69,75 @@ Image<T> image(const Plane& plane, i64 row) {
     return {static_cast<T*>(plane.data) + row * plane.stride[0], plane.stride[1], plane.stride[2], plane.stride[3]};
 }
 
-// Up to four channels of one pixel, side by side: one load, one product and one sum for all of them.
+// Numbers that `read_colours` needs room for, in a line of so many pixels of the source: pixels after the end of a strip may
+// read any column, and the last stretch begins at the last column.
+inline i64 room_for_colours(i64 source_width) { return source_width + 2 * WIDE; }
+
+// WIDE pixels of a line, ``count`` before its end; those past the end are zeros.
 template <class T>
-using Lanes = typename Sums<T>::Lanes;
-
-constexpr i64 NUM_LANES = 4;
-
-// Pixels are summed in blocks of this many, a multiple of every vector length, so no loop ends in single pixels.
-constexpr i64 BLOCK = 16;
-
-// Pixels of one channel that are read before those of the next one, so that a line comes in runs of cache lines.
-constexpr i64 STRETCH = 4 * BLOCK;
-
-inline i64 in_blocks(i64 count) { return (count + BLOCK - 1) / BLOCK * BLOCK; }
-
-// Numbers that `read_colours` needs room for, in a line of so many pixels of source and target.
-inline i64 room_for_colours(i64 source_width, i64 width) {
-    return NUM_LANES * (in_blocks(source_width) + in_blocks(width));
+inline Wide<typename Sums<T>::Sum> pixels(const T* line, i64 step, i64 count) {
+    if (step == 1 && count >= WIDE) return Sums<T>::read(line);
+    T copy[WIDE] = {};
+    for (i64 i = 0; i < least(count, WIDE); ++i) copy[i] = line[i * step];
+    return Sums<T>::read(copy);
 }
 
-// A block of a line, ``count`` pixels before its end: where it lies, or a copy that goes on with zeros.
+// Columns low to high of one channel, filtered down the columns. Lines of no weight are not read: they may hold NaN.
 template <class T>
-inline const T* block(const T* line, i64 step, i64 count, T* copy) {
-    if (step == 1 && count >= BLOCK) return line;
-    for (i64 i = 0; i < BLOCK; ++i) copy[i] = i < count ? line[i * step] : T{};
-    return copy;
-}
-
-// A block of one channel, filtered down the columns. ``line`` gives the lines of taps begin to end - 1, ``weight`` their
-// weights; lines of no weight are not read, for they may hold NaN.
-template <class T, class Line, class Weight>
-inline void sum_block(i64 begin, i64 end, Line line, Weight weight, i64 step, i64 count, typename Sums<T>::Sum* sums) {
+inline void sum_columns(const Image<const T>& source, i64 c, const Taps& taps, i64 line, i64 low, i64 high, i64 width,
+                        typename Sums<T>::Sum* columns) {
     using Sum = typename Sums<T>::Sum;
-    T copies[2][BLOCK];
-    const T* first = block(line(begin), step, count, copies[0]);
-    Sum first_weight = Sum(weight(begin));
-    if (end - begin == 2) {  // mostly
-        const T* second = block(line(begin + 1), step, count, copies[1]);
-        Sum second_weight = Sum(weight(begin + 1));
-        for (i64 i = 0; i < BLOCK; ++i) {
-            sums[i] = Sums<T>::wide(first[i]) * first_weight + Sums<T>::wide(second[i]) * second_weight;
+    i64 begin = 0, end = taps.count, step = source.column;
+    while (taps.share(begin, line) == 0) ++begin;
+    while (taps.share(end - 1, line) == 0) --end;
+    auto at = [&](i64 t) { return source.at(c, taps.row(t, line)); };
+    const T *first = at(begin), *second = at(end - 1);
+    Sum first_weight = Sum(taps.share(begin, line)), second_weight = Sum(taps.share(end - 1, line));
+    for (i64 x = low; x <= high; x += WIDE, columns += WIDE) {
+        i64 count = width - x;
+        auto sums = pixels(first + x * step, step, count) * first_weight;
+        for (i64 t = begin + 1; t < end - 1; ++t) {
+            i32 weight = taps.share(t, line);
+            if (weight) sums += pixels(at(t) + x * step, step, count) * Sum(weight);
         }
-        return;
-    }
-    for (i64 i = 0; i < BLOCK; ++i) sums[i] = Sums<T>::wide(first[i]) * first_weight;
-    for (i64 t = begin + 1; t < end; ++t) {
-        if (weight(t) == 0) continue;
-        const T* next = block(line(t), step, count, copies[0]);
-        for (i64 i = 0; i < BLOCK; ++i) sums[i] += Sums<T>::wide(next[i]) * Sum(weight(t));
+        if (begin + 1 < end) sums += pixels(second + x * step, step, count) * second_weight;
+        store(columns, sums);
     }
 }
 
-// Four vectors of four numbers with rows and columns exchanged.
-template <class V>
-inline void transpose(V& a, V& b, V& c, V& d) {
-    V ab = SHUFFLED(a, b, 0, 4, 1, 5), cd = SHUFFLED(c, d, 0, 4, 1, 5);
-    V other_ab = SHUFFLED(a, b, 2, 6, 3, 7), other_cd = SHUFFLED(c, d, 2, 6, 3, 7);
-    a = SHUFFLED(ab, cd, 0, 1, 4, 5), b = SHUFFLED(ab, cd, 2, 3, 6, 7);
-    c = SHUFFLED(other_ab, other_cd, 0, 1, 4, 5), d = SHUFFLED(other_ab, other_cd, 2, 3, 6, 7);
+// A tap's share of pixels. A tap of no weight gives zero: an infinite colour times zero would be NaN.
+inline Words part(Words values, Ints weights) { return values * reinterpret_cast<Words>(weights); }
+
+inline Floats part(Floats values, Ints weights) {
+    Floats product = values * __builtin_convertvector(weights, Floats);
+    return weights != 0 ? product : Floats{};
 }
 
-// Four pixels of four channels, side by side.
+// Pixels at to at + size - 1 of the table of taps, filtered along the line.
 template <class T>
-inline void interleave(const typename Sums<T>::Sum (*sums)[STRETCH], i64 first, Lanes<T>* lanes) {
-    for (i64 c = 0; c < NUM_LANES; ++c) __builtin_memcpy(lanes + c, sums[c] + first, sizeof(Lanes<T>));
-    transpose(lanes[0], lanes[1], lanes[2], lanes[3]);
-}
-
-// The pixels of sums, channel by channel.
-template <class T>
-inline void separate(const Lanes<T>* totals, i64 size, i64 num_channels, T* out) {
-    T last[NUM_LANES];
-    for (i64 i = 0; i < size; i += NUM_LANES) {
-        Lanes<T> planes[NUM_LANES];
-        for (i64 n = 0; n < NUM_LANES; ++n) planes[n] = Sums<T>::finished(totals[i + n]);
-        transpose(planes[0], planes[1], planes[2], planes[3]);
-        bool is_whole = i + NUM_LANES <= size;
-        for (i64 c = 0; c < num_channels; ++c) {
-            T* to = is_whole ? out + c * size + i : last;
-            for (i64 n = 0; n < NUM_LANES; ++n) to[n] = Sums<T>::narrow(planes[c][n]);
-            for (i64 n = 0; !is_whole && i + n < size; ++n) out[c * size + i + n] = last[n];
-        }
+inline void sum_along(const Taps& taps, i64 at, i64 size, const typename Sums<T>::Sum* columns, T* out) {
+    auto tap = [&](i64 t, i64 i) {
+        return part(taps.places(t, i).read(columns), load(taps.weight + t * taps.size + i));
+    };
+    for (i64 i = 0; i < size; i += WIDE) {
+        auto total = tap(0, at + i) + tap(1, at + i);
+        for (i64 t = 2; t < taps.count; ++t) total += tap(t, at + i);
+        Sums<T>::write(out + i, Sums<T>::finished(total));
     }
 }
 
-// Columns low to high of up to four channels, filtered down the columns, into lanes.
-template <class T>
-inline void sum_columns(const Image<const T>& source, i64 num_channels, i64 first_channel, const Axis& y_axis, i64 y,
-                        i64 low, i64 high, i64 width, Lanes<T>* lanes) {
-    using Sum = typename Sums<T>::Sum;
-    const Taps& taps = y_axis.filter;
-    i64 size = y_axis.size(), line = y - y_axis.first;
-    Sum sums[NUM_LANES][STRETCH] = {};
-    auto weight = [&](i64 t) { return taps.weight[t * size + line]; };
-    i64 begin = 0, end = taps.count;
-    while (weight(begin) == 0) ++begin;
-    while (weight(end - 1) == 0) --end;
-    for (i64 x = low; x <= high; x += STRETCH) {
-        i64 length = least(in_blocks(high + 1 - x), STRETCH);
-        for (i64 c = 0; c < num_channels; ++c) {
-            for (i64 i = 0; i < length; i += BLOCK) {
-                auto at = [&](i64 t) {
-                    return source.at(first_channel + c, taps.idx[t * size + line]) + (x + i) * source.column;
-                };
-                sum_block<T>(begin, end, at, weight, source.column, width - x - i, sums[c] + i);
-            }
-        }
-        for (i64 i = 0; i < length; i += NUM_LANES, lanes += NUM_LANES) interleave<T>(sums, i, lanes);
-    }
-}
-
-// A tap's share of a pixel. A tap of no weight gives zero: an infinite colour times zero would be NaN.
-template <class T>
-inline Lanes<T> part(Lanes<T> value, i32 weight) {
-    using Sum = typename Sums<T>::Sum;
-    Lanes<T> product = value * Sum(weight);
-    bool is_integer = Sum(0.5) == Sum(0);
-    return is_integer || weight != 0 ? product : Lanes<T>{};
-}
-
-// The filtered image under pixels first to end - 1 of line y; [C, n].
+// The filtered image under pixels first to end - 1 of line y; [C, n], and up to WIDE - 1 more are written.
 //
-// ``room`` is as `room_for_colours` says, aligned to 16 bytes; ``width`` that of the source's canvas.
+// ``room`` is as `room_for_colours` says; ``width`` that of the source's canvas.
 template <class T>
 inline void read_colours(const Image<const T>& source, i64 num_channels, i64 width, const Axis& x_axis, const Axis& y_axis,
                          i64 y, i64 first, i64 end, typename Sums<T>::Sum* room, T* out) {
-    using Sum = typename Sums<T>::Sum;
     const Taps& taps = x_axis.filter;
-    i64 size = end - first, x_size = x_axis.size(), at = first - x_axis.first, low, high;
-    taps.find_reach(at, at + size - 1, low, high);
-    auto lanes = reinterpret_cast<Lanes<T>*>(room);
-    auto totals = lanes + in_blocks(width);
-    const Lanes<T>* columns = lanes - low;
-    for (i64 c = 0; c < num_channels; c += NUM_LANES) {
-        i64 together = least(num_channels - c, NUM_LANES);
-        sum_columns(source, together, c, y_axis, y, low, high, width, lanes);
-        const u32 *idx = taps.idx + at, *next_idx = idx + x_size;
-        const i32 *weight = taps.weight + at, *next_weight = weight + x_size;
-        for (i64 i = 0; i < size; ++i) {
-            totals[i] = part<T>(columns[idx[i]], weight[i]) + part<T>(columns[next_idx[i]], next_weight[i]);
-        }
-        for (i64 tap = 2; tap < taps.count; ++tap) {
-            idx = taps.idx + tap * x_size + at, weight = taps.weight + tap * x_size + at;
-            for (i64 i = 0; i < size; ++i) totals[i] += part<T>(columns[idx[i]], weight[i]);
-        }
-        separate<T>(totals, size, together, out + c * size);
+    i64 size = end - first, at = first - x_axis.first, low, high;
+    x_axis.find_reach(at, at + size - 1, low, high);
+    for (i64 c = 0; c < num_channels; ++c) {
+        sum_columns(source, c, y_axis.filter, y - y_axis.first, low, high, width, room + low);
+        sum_along<T>(taps, at, size, room, out + c * size);
     }
 }
 

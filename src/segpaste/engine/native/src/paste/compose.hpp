@@ -60,6 +60,7 @@ struct Composer : TargetRow {
             keep_shown(pastes[n], seen, job.exclusive);
             for_strips(pastes[n], [&](i64 y, i64 first, i64 end, const u8* shown) {
                 fill(strip, y, first, end, shown);
+                fetch_ahead<T>(job, b, layers[pastes[n].layer], pastes[n], stamps[n], strip, true);
                 read_strip<T>(job, layers[pastes[n].layer], pastes[n], seen, sums, strip);
                 write_strip<T>(job, b, strip, stamps[n], slots, target_boxes);
             });
@@ -88,7 +89,7 @@ struct Composer : TargetRow {
         Slot* own_slots = copy_kept(slots, job.num_slots);
         Box* own_boxes = copy_kept(target_boxes, job.num_slots);
         u8* own_ignored = ignored ? copy_kept(ignored, job.num_stuff) : nullptr;
-        auto sums = take<Sum>(arena, room_for_colours(job.source_width, job.width));
+        auto sums = take<Sum>(arena, room_for_colours(job.source_width));
         if (arena.failed || kept.failed) return nullptr;
         *row = {held, b, before, own_slots, own_boxes, own_ignored, strips, marks, 0};
         for (i64 n = 0; n < num_pastes; ++n) {
@@ -98,6 +99,7 @@ struct Composer : TargetRow {
                 const u8* own_shown = copy_kept(shown, end - first);
                 if (kept.failed) return;
                 fill(strip, y, first, end, own_shown);
+                fetch_ahead<T>(job, b, layers[pastes[n].layer], pastes[n], stamps[n], strip, false);
                 read_strip<T>(job, layers[pastes[n].layer], pastes[n], seen, sums, strip);
                 marks[row->num_strips] = stamps[n];
                 strips[row->num_strips++] = strip;
@@ -147,7 +149,7 @@ struct Composer : TargetRow {
             return last ? NO_ERROR : OUT_OF_MEMORY;
         }
         if (!job.in_place) copy_row(job, mover, b);
-        auto sums = take<Sum>(arena, room_for_colours(job.source_width, job.width));
+        auto sums = take<Sum>(arena, room_for_colours(job.source_width));
         if (!arena.failed) pass(stamps, sums);
         ErrorCode error = arena.failed ? OUT_OF_MEMORY : NO_ERROR;
         if (job.in_place) write_rows_over(b);

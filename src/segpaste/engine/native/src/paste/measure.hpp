@@ -23,6 +23,7 @@ inline i64 count_hidden(const Picture<const u8>& mask, const Box& box, const See
     i64 hidden = 0;
     for (i64 y = near.y1; y < near.y2; ++y) {
         const u8* line = mask.at(y) + near.x1;
+        if (y + AHEAD < near.y2) fetch(mask.at(y + AHEAD) + near.x1, near.width());
         const i16* layer = seen.layer + seen.at(y, near.x1);
         for (i64 i = 0; i < near.width(); ++i) hidden += line[i] & (layer[i] >= 0);
     }
@@ -32,7 +33,10 @@ inline i64 count_hidden(const Picture<const u8>& mask, const Box& box, const See
 // The pixels of a mask in its box; counting ends as soon as there are ``enough``.
 inline i64 count_pixels(const Picture<const u8>& mask, const Box& box, i64 enough) {
     i64 total = 0;
-    for (i64 y = box.y1; y < box.y2 && total < enough; ++y) total += count(mask.at(y) + box.x1, box.width());
+    for (i64 y = box.y1; y < box.y2 && total < enough; ++y) {
+        if (y + AHEAD < box.y2) fetch(mask.at(y + AHEAD) + box.x1, box.width());
+        total += count(mask.at(y) + box.x1, box.width());
+    }
     return total;
 }
 
@@ -95,26 +99,42 @@ inline void measure_paste(Paste& paste, const Seen& seen, bool exclusive) {
     if (paste.area > 0) paste.shown = {box.x1 + first, top, box.x1 + end, bottom};
 }
 
-// Pixels of each watched semantic class in the target, and those that no layer hides.
-inline void count_classes(const ComposeJob& job, i64 b, const Seen& seen, i64* before, i64* after) {
-    i64 num_classes = job.num_stuff;
-    memset(before, 0, size_t(num_classes) * sizeof(i64));
+// The end of the run of equal labels that begins at x.
+inline i64 end_of_run(const i64* line, i64 x, i64 width) {
+    constexpr i64 STEP = 8;
+    i64 label = line[x++];
+    for (; x + STEP <= width; x += STEP) {
+        i64 differences = 0;
+        for (i64 i = 0; i < STEP; ++i) differences |= line[x + i] ^ label;
+        if (differences) break;
+    }
+    while (x < width && line[x] == label) ++x;
+    return x;
+}
+
+// Pixels of each watched semantic class in the target.
+inline void count_classes(const ComposeJob& job, i64 b, i64* counts) {
+    memset(counts, 0, size_t(job.num_stuff) * sizeof(i64));
     Picture<const i64> semantic = picture<const i64>(job.target.semantic, b);
-    auto is_known = [&](i64 label) { return label >= 0 && label < num_classes; };
     for (i64 y = 0; semantic.data && y < job.height; ++y) {
         const i64* line = semantic.at(y);
-        for (i64 x = 0, run = 0; x < job.width; x += run) {  // run after run: neighbours are mostly alike
-            for (run = 1; x + run < job.width && line[x + run] == line[x];) ++run;
-            if (is_known(line[x])) before[line[x]] += run;
+        for (i64 x = 0, end = 0; x < job.width; x = end) {  // run after run: neighbours are mostly alike
+            end = end_of_run(line, x, job.width);
+            if (line[x] >= 0 && line[x] < job.num_stuff) counts[line[x]] += end - x;
         }
     }
-    memcpy(after, before, size_t(num_classes) * sizeof(i64));
+}
+
+// The same without those that layers hide.
+inline void count_seen_classes(const ComposeJob& job, i64 b, const Seen& seen, const i64* counts, i64* seen_counts) {
+    memcpy(seen_counts, counts, size_t(job.num_stuff) * sizeof(i64));
+    Picture<const i64> semantic = picture<const i64>(job.target.semantic, b);
     const Box& reach = seen.reach;
     for (i64 y = reach.y1; semantic.data && y < reach.y2; ++y) {
         const i64* line = semantic.at(y) + reach.x1;
         const i16* layer = seen.layer + seen.at(y, reach.x1);
         for (i64 i = 0; i < reach.width(); ++i) {
-            if (layer[i] >= 0 && is_known(line[i])) after[line[i]] -= 1;
+            if (layer[i] >= 0 && line[i] >= 0 && line[i] < job.num_stuff) seen_counts[line[i]] -= 1;
         }
     }
 }

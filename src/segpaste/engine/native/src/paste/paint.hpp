@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "base/fetch.hpp"
 #include "base/stream.hpp"
 #include "paste/colours.hpp"
 #include "paste/measure.hpp"
@@ -19,18 +20,19 @@ struct Strip {
     i64* semantic;
     f32* depth;
     u8* depth_ok;
-    f32* normals;  // [3, n]
+    f32* normals;  // [3, room]
 
     i64 size() const { return end - first; }
+    i64 room() const { return size() + WIDE - 1; }
 };
 
 // Room for the fields of a strip of ``size`` pixels.
 inline Strip take_strip(const ComposeJob& job, Arena& arena, i64 size, i64 pixel_bytes) {
     Strip strip = {};
-    strip.colours = take<u8>(arena, (size * job.num_channels + BLOCK) * pixel_bytes);
+    strip.colours = take<u8>(arena, (size * job.num_channels + WIDE) * pixel_bytes);
     if (job.target.semantic.data) strip.semantic = take<i64>(arena, size);
     if (job.target.depth.data) strip.depth = take<f32>(arena, size), strip.depth_ok = take<u8>(arena, size);
-    if (job.target.normals.data) strip.normals = take<f32>(arena, 3 * size);
+    if (job.target.normals.data) strip.normals = take<f32>(arena, 3 * (size + WIDE - 1));
     return strip;
 }
 
@@ -54,6 +56,35 @@ inline void keep_shown(const Paste& paste, const Seen& seen, bool exclusive) {
 // The semantic class of a paste whose source has no semantic map.
 inline i64 class_of(const ComposeJob& job, i64 label) {
     return job.is_thing && label >= 0 && label < job.num_things && job.is_thing[label] ? label : job.ignore_index;
+}
+
+// Strips are fetched fewer lines ahead, for they have more fields.
+constexpr i64 STRIPS_AHEAD = 2;
+
+// Fetch what a later strip reads of the source and, if it ``is_written`` at once, what it writes over.
+template <class T>
+FETCHES void fetch_ahead(const ComposeJob& job, i64 b, const Layer& layer, const Paste& paste, const Stamp& stamp,
+                         const Strip& strip, bool is_written) {
+    i64 y = strip.y + STRIPS_AHEAD, first = strip.first, size = strip.size(), low, high;
+    if (y >= paste.box.y2) return;
+    layer.x.find_reach(first - layer.x.first, strip.end - 1 - layer.x.first, low, high);
+    const Taps &filter = layer.y.filter, &linear = layer.y.linear;
+    i64 line = y - layer.y.first, row = filter.row(filter.count - 1, line), count = high + 1 - low;
+    Image<const T> from = image<const T>(job.source.images, layer.source);
+    for (i64 c = 0; c < job.num_channels; ++c) fetch(from.at(c, row) + low * from.column, count * from.column);
+    if (strip.normals && job.source.normals.data) {
+        for (i64 c = 0; c < 3; ++c) {
+            fetch(picture<const f32>(job.source.normals, layer.source, c).at(linear.row(1, line)) + low, count);
+        }
+    }
+    if (!is_written) return;
+    Image<T> to = image<T>(job.out.images, b);
+    for (i64 c = 0; c < job.num_channels; ++c) fetch_to_write(to.at(c, y) + first * to.column, size * to.column);
+    if (stamp.slot >= 0) fetch_to_write(picture<u8>(job.out.masks, b, stamp.slot).at(y) + first, size);
+    if (strip.semantic) fetch_to_write(picture<i64>(job.out.semantic, b).at(y) + first, size);
+    if (job.out.panoptic.data) fetch_to_write(picture<i64>(job.out.panoptic, b).at(y) + first, size);
+    if (strip.depth) fetch_to_write(picture<f32>(job.out.depth, b).at(y) + first, size);
+    for (i64 c = 0; strip.normals && c < 3; ++c) fetch_to_write(picture<f32>(job.out.normals, b, c).at(y) + first, size);
 }
 
 // Read every field under one strip of a paste.
@@ -87,9 +118,9 @@ inline void read_strip(const ComposeJob& job, const Layer& layer, const Paste& p
         memset(strip.depth_ok, 0, size_t(size));
     }
     if (strip.normals && job.source.normals.data) {
-        read_normals(layer, job.source, strip.y, strip.first, strip.end, strip.shown, strip.normals);
+        read_normals(layer, job.source, strip.y, strip.first, strip.end, strip.room(), strip.normals);
     } else if (strip.normals) {
-        memset(strip.normals, 0, size_t(3 * size) * sizeof(f32));
+        memset(strip.normals, 0, size_t(3 * strip.room()) * sizeof(f32));
     }
 }
 
@@ -165,7 +196,7 @@ inline void write_strip(const ComposeJob& job, i64 b, const Strip& strip, const 
         for (i64 i = 0; i < size; ++i) valid[i] &= strip.depth_ok[i] | (strip.shown[i] ^ 1);
     }
     for (i64 c = 0; strip.normals && c < 3; ++c) {
-        put(picture<f32>(job.out.normals, b, c).at(y) + strip.first, strip.shown, strip.normals + c * size, size);
+        put(picture<f32>(job.out.normals, b, c).at(y) + strip.first, strip.shown, strip.normals + c * strip.room(), size);
     }
 }
 

@@ -103,8 +103,8 @@ struct TargetRow {
             const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at, *move = job.translate + 2 * at;
             Map columns = {move[0], num[0], den[0], extent.width, layer.flip};
             Map lines = {move[1], num[1], den[1], extent.height, false};
-            layer.x = make_axis(arena, around.x1, around.x2, columns, job.num_taps, reads_between);
-            layer.y = make_axis(arena, around.y1, around.y2, lines, job.num_taps, reads_between);
+            layer.x = make_axis(arena, around.x1, around.x2, columns, job.num_taps, reads_between, job.source_width);
+            layer.y = make_axis(arena, around.y1, around.y2, lines, job.num_taps, reads_between, job.source_width);
         }
         if (seen.reach.is_empty()) seen.reach = {0, 0, 0, 0};
     }
@@ -120,21 +120,23 @@ struct TargetRow {
             i64 size = paste.box.size();
             largest = most(largest, size);
             if (paste.box.is_empty()) continue;
-            paste.cut = take<u8>(arena, size);
-            if (has_depth) paste.depth = take<f32>(arena, size), paste.depth_ok = take<u8>(arena, size);
+            paste.cut = take<u8>(arena, size + WIDE);
+            if (has_depth) paste.depth = take<f32>(arena, size + WIDE), paste.depth_ok = take<u8>(arena, size + WIDE);
             if (arena.failed) continue;
             const Layer& layer = layers[paste.layer];
             if (is_fragment(paste)) {
                 mixed.cut_fragment(layer.source, layer.classes, {paste.box.x2, paste.box.y2}, paste.cut);
             } else {
-                cut_out(paste, layer, job.source);
+                cut_out(paste, layer, job.source, job.source_width);
             }
         }
         seen.layer = take<i16>(arena, area);
         seen.owner = job.with_owner ? take<i16>(arena, area) : nullptr;
         bool keeps_depth = has_depth && job.num_layers > 1;
-        room = {take<u8>(arena, largest), keeps_depth ? take<f32>(arena, area) : nullptr,
-                keeps_depth ? take<u8>(arena, area) : nullptr, job.rank ? take<i16>(arena, area) : nullptr};
+        i64 widest = most(job.source_width, job.width) + WIDE;
+        room = {take<u8>(arena, largest + WIDE), take<u8>(arena, widest), take<u8>(arena, widest),
+                keeps_depth ? take<f32>(arena, area) : nullptr, keeps_depth ? take<u8>(arena, area) : nullptr,
+                job.rank ? take<i16>(arena, area) : nullptr};
         class_before = take<i64>(arena, job.num_stuff);
         class_after = take<i64>(arena, job.num_stuff);
     }
@@ -148,7 +150,7 @@ struct TargetRow {
                 pastes[n].area = 0;
             }
         }
-        if (job.num_stuff) count_classes(job, b, seen, class_before, class_after);
+        if (job.num_stuff) count_seen_classes(job, b, seen, class_before, class_after);
     }
 
     // Mark stuff classes that lost pixels and fell below a threshold; whether there are any.
@@ -187,6 +189,7 @@ struct TargetRow {
         u8* wiped = take<u8>(arena, job.num_stuff);
         u8* closed = guards_objects ? take<u8>(arena, seen.reach.size()) : nullptr;
         if (arena.failed) return;
+        if (job.num_stuff) count_classes(job, b, class_before);
         Guards guards = {nullptr, job.num_stuff, nullptr};
         look(guards);
         for (i64 n = 0; n < num_pastes; ++n) pastes[n].free_area = pastes[n].area;

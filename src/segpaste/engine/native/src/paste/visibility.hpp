@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "base/fetch.hpp"
 #include "paste/surfaces.hpp"
 #include "scene/fragment.hpp"
 
@@ -29,29 +30,45 @@ struct Guards {
 // Memory for one row, reused by every resolve.
 struct Room {
     u8* offered;    // [largest box]
+    u8 *flags, *taken;  // [the wider of source and canvas]
     f32* behind;    // [h, w] of the reach: depth of the visible layer so far, or null
     u8* behind_ok;  // likewise, whether there is one
     i16* front;     // likewise, its priority, or null
 };
 
-inline void cut_out(const Paste& paste, const Layer& layer, const Planes& source) {
+// The bytes of a line of ``width`` at ``size`` columns of it, 0 where a column is -1; up to WIDE - 1 more are written.
+inline void take_columns(const u8* line, i64 width, const i32* columns, i64 size, u8* out) {
+    for (i64 i = 0; i < size; i += WIDE) {
+        i32 first = columns[i], last = columns[i + WIDE - 1];  // the columns between them lie between them
+        if (PERMUTES && least(first, last) >= 0) {
+            i32 start = stretch(least(first, last), most(first, last), width);
+            Places places = {reinterpret_cast<const u32*>(columns + i), start};
+            store(out + i, narrowed(places.read(line)));
+            continue;
+        }
+        for (i64 n = i; n < least(i + WIDE, size); ++n) out[n] = columns[n] < 0 ? 0 : line[columns[n]];
+    }
+}
+
+inline void cut_out(const Paste& paste, const Layer& layer, const Planes& source, i64 source_width) {
     Picture<const u8> mask = {static_cast<const u8*>(source.masks.data) + layer.source * source.masks.stride[0] +
                                   paste.slot * source.masks.stride[1],
                               source.masks.stride[2]};
     const Box& box = paste.box;
-    i64 width = box.width();
-    const i32 *columns = layer.x.nearest + (box.x1 - layer.x.first), *rows = layer.y.nearest - layer.y.first;
+    i64 width = box.width(), at = box.x1 - layer.x.first, low, high;
+    layer.x.find_reach(at, at + width - 1, low, high);
+    const i32 *columns = layer.x.nearest + at, *rows = layer.y.nearest - layer.y.first;
     u8* cut = paste.cut;
     i64 before = -1;
     for (i64 y = box.y1; y < box.y2; ++y, cut += width) {
         i64 row = rows[y];
+        if (y + AHEAD < box.y2) fetch(mask.at(most(rows[y + AHEAD], 0)) + low, high + 1 - low);
         if (row < 0) {
             memset(cut, 0, size_t(width));
         } else if (row == before) {  // an enlarged source repeats its rows
             memcpy(cut, cut - width, size_t(width));
         } else {
-            const u8* line = mask.at(row);
-            for (i64 i = 0; i < width; ++i) cut[i] = columns[i] < 0 ? 0 : line[columns[i]];
+            take_columns(mask.at(row), source_width, columns, width, cut);
         }
         before = row;
     }
@@ -73,6 +90,7 @@ inline void withdraw_closed(const ComposeJob& job, i64 b, const Seen& seen, cons
         }
         if (!semantic.data) continue;
         const i64* line = semantic.at(y) + box.x1;
+        if (y + AHEAD < box.y2) fetch(line + AHEAD * semantic.line, width);
         for (i64 i = 0; !job.covers_void && i < width; ++i) offered[i] &= line[i] != job.ignore_index;
         if (!guards.classes) continue;
         for (i64 i = 0; i < width; ++i) {
@@ -81,22 +99,26 @@ inline void withdraw_closed(const ComposeJob& job, i64 b, const Seen& seen, cons
     }
 }
 
-// Keep the offer where the source is neither padding nor ignored.
-inline void withdraw_hidden(const ComposeJob& job, const Layer& layer, const Box& box, u8* offered) {
+// Keep the offer where the source is neither padding nor ignored. ``flags`` [source_width + WIDE] and ``taken`` [width of
+// the box + WIDE] are overwritten.
+inline void withdraw_hidden(const ComposeJob& job, const Layer& layer, const Box& box, u8* flags, u8* taken, u8* offered) {
     Picture<const u8> padding = picture<const u8>(job.source.padding, layer.source);
     Picture<const i64> semantic = picture<const i64>(job.source.semantic, layer.source);
-    i64 width = box.width();
-    const i32* columns = layer.x.nearest + (box.x1 - layer.x.first);
+    i64 width = box.width(), at = box.x1 - layer.x.first, low, high, before = -1;
+    layer.x.find_reach(at, at + width - 1, low, high);
+    const i32 *columns = layer.x.nearest + at, *rows = layer.y.nearest - layer.y.first;
     for (i64 y = box.y1; y < box.y2; ++y, offered += width) {
-        i64 row = most(layer.y.nearest[y - layer.y.first], 0);
-        const u8* pad = padding.data ? padding.at(row) : nullptr;
+        i64 row = most(rows[y], 0);
         const i64* label = semantic.data ? semantic.at(row) : nullptr;
-        for (i64 i = 0; i < width; ++i) {
-            if (!offered[i]) continue;  // an offered pixel has a column of the source
-            if (pad && pad[columns[i]]) offered[i] = 0;
-            if (label && label[columns[i]] == job.ignore_index) offered[i] = 0;
-            if (layer.classes && !in_table(layer.classes, job.num_mixed, label[columns[i]])) offered[i] = 0;
+        if (label && y + AHEAD < box.y2) fetch(semantic.at(most(rows[y + AHEAD], 0)) + low, high + 1 - low);
+        if (row != before) {  // an enlarged source repeats its rows
+            for (i64 x = low; x <= high; ++x) flags[x] = !(padding.data && padding.at(row)[x]);
+            for (i64 x = low; label && x <= high; ++x) flags[x] &= label[x] != job.ignore_index;
+            for (i64 x = low; layer.classes && x <= high; ++x) flags[x] &= in_table(layer.classes, job.num_mixed, label[x]);
+            take_columns(flags, job.source_width, columns, width, taken);
         }
+        for (i64 i = 0; i < width; ++i) offered[i] &= taken[i];
+        before = row;
     }
 }
 
@@ -143,13 +165,16 @@ inline void withdraw_behind(const ComposeJob& job, i64 b, const Paste& paste, u8
     const f32* depth = paste.depth;
     const u8* ok = paste.depth_ok;
     u8 any = job.orders_by_value != 0;
+    Picture<const f32> target = picture<const f32>(job.target.depth, b);
+    Picture<const u8> target_valid = picture<const u8>(job.target.depth_valid, b);
     for (i64 y = box.y1; y < box.y2; ++y, offered += width, depth += width, ok += width) {
-        const f32* theirs = picture<const f32>(job.target.depth, b).at(y) + box.x1;
-        const u8* valid = picture<const u8>(job.target.depth_valid, b).at(y) + box.x1;
+        const f32* theirs = target.at(y) + box.x1;
+        const u8* valid = target_valid.at(y) + box.x1;
+        if (y + AHEAD < box.y2) fetch(theirs + AHEAD * target.line, width), fetch(valid + AHEAD * target_valid.line, width);
         for (i64 i = 0; i < width; ++i) {
-            bool is_there = (valid[i] | any) && theirs[i] > 0 && theirs[i] < INFINITE;
-            bool is_nearer = ok[i] && depth[i] < theirs[i];
-            offered[i] &= is_nearer || !is_there;
+            bool is_there = ((valid[i] | any) != 0) & (theirs[i] > 0) & (theirs[i] < INFINITE);
+            bool is_nearer = (ok[i] != 0) & (depth[i] < theirs[i]);
+            offered[i] &= is_nearer | !is_there;
         }
     }
 }
@@ -230,7 +255,7 @@ inline void resolve(const ComposeJob& job, i64 b, const Layer* layers, Paste* pa
             i16 rank = room.front ? rank_of(job, label_of(job, layer, paste.slot)) : i16(0);
             memcpy(room.offered, paste.cut, size_t(paste.box.size()));
             if (has_closed) withdraw_closed(job, b, seen, guards, paste.box, room.offered);
-            if (has_hidden) withdraw_hidden(job, layer, paste.box, room.offered);
+            if (has_hidden) withdraw_hidden(job, layer, paste.box, room.flags, room.taken, room.offered);
             if (room.front) withdraw_outranked(seen, room.front, rank, paste.box, room.offered);
             if (has_depth) {
                 read_depth(layer, job.source, paste.box, room.offered, job.orders_by_value != 0, paste.depth, paste.depth_ok);
