@@ -186,22 +186,22 @@ class TestBroken:
         assert "self_test" not in doctor.examine()
 
     def test_a_backend_that_differs(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        compose = native.compose
+        step = native.step
 
         def wrong(*args: Any, **options: Any) -> Any:
-            outcome = compose(*args, **options)
-            images = outcome.batch.images.clone()
+            pasted = step(*args, **options)
+            images = pasted.batch.images.clone()
             images[0, 0, 0, 0] ^= 1
-            return outcome._replace(batch=replace(outcome.batch, images=images))
+            return pasted._replace(batch=replace(pasted.batch, images=images))
 
-        monkeypatch.setattr(native, "compose", wrong)
+        monkeypatch.setattr(native, "step", wrong)
         problems: list[dict[str, str]] = []
         rows = {row["backend"]: row["state"] for row in self_test(scene_batch(3, 12, SMALL), problems)}
         assert rows["native"] == "differs"
         assert "self-test: native differs: from the reference in image.images" in problems[0]["message"]
 
     def test_a_backend_that_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(native, "compose", lambda *args, **options: 1 / 0)
+        monkeypatch.setattr(native, "step", lambda *args, **options: 1 / 0)
         problems: list[dict[str, str]] = []
         rows = {row["backend"]: row["state"] for row in self_test(scene_batch(3, 12, SMALL), problems)}
         assert rows["native"] == "failed"

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 _EXAMPLE = """\
 An error would stop segpaste augment or a training run; a remark would not, but may be a mistake in the data. The exit
-code is 1 if there is an error, or if a tool of --for would lose or change a label, else 0. For each image only the
-header is read, with --decode also the pixels. Without --split it is the split to train on; what tools
-of --for do is told of all splits.
+code is 1 if there is an error, or if a tool that --for names would lose or change a label or not start, else 0. With
+--for all it is that of the errors. For each image only the header is read, with --decode also the pixels. Without
+--split it is the split to train on; what tools of --for do is told of all splits.
 
 examples:
   segpaste check instances.json --images photos
@@ -84,7 +84,10 @@ def run(args: argparse.Namespace) -> None:
         if others := splits[1:]:
             what = "only what tools do to them was checked" if args.tools and args.split is None else "not checked"
             print(f"other splits: {', '.join(map(printable, others))}; {what}; --split NAME checks one")
-    if not report.is_healthy or not all(tool.keeps_labels and not tool.lacks for tool in report.tools):
+    is_bad = any(tool.errors for tool in report.tools)
+    if "all" not in args.tools:  # none keeps everything, and nobody uses all of them
+        is_bad = is_bad or not all(tool.keeps_labels and not tool.lacks for tool in report.tools)
+    if is_bad or not report.is_healthy:
         raise SystemExit(1)
 
 
@@ -128,7 +131,12 @@ def _check(args: argparse.Namespace) -> tuple[HealthReport, Sequence[str]]:
         lacks = {name: lacks_of(found, splits, TOOLS[name]) for name in {told.name for told in report.tools}}
         tools = [replace(told, split=splits[0], lacks=lacks[told.name]) for told in report.tools]
         for name in splits[1:] if args.split is None else ():
-            tools += tools_of_split(found, name, given, args.tools, options["num_threads"])
+            try:
+                first = None if rejected is not None else annotations.categories
+                tools += tools_of_split(found, name, given, args.tools, options["num_threads"], first)
+            except DatasetError as error:
+                lack = f"split {name} cannot be read: {error}"
+                tools += [replace(told, split=name, findings=(), errors=1, lacks=lack) for told in report.tools]
         return replace(report, tools=tuple(tools)), splits
 
 

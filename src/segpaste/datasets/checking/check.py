@@ -27,9 +27,10 @@ from segpaste.datasets.checking.listings.surfaces import describe_beside
 from segpaste.datasets.checking.objects import Measured, ObjectCheck, map_regions, mismatches
 from segpaste.datasets.checking.report import ClassHealth, HealthReport, in_order
 from segpaste.datasets.checking.tools.registry import chosen_tools, tool_reports
-from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.checking.tools.rules import SAME_CLASSES, Tool
 from segpaste.datasets.checking.tools.tool_report import ToolReport
 from segpaste.datasets.checking.tools.trait import ListedSplit
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError, collected
 from segpaste.datasets.formats.coco.annotations import CocoAnnotations
 from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, PanopticFolder, RoboflowFolder
@@ -118,23 +119,40 @@ def check_unopened(
     except DatasetError:
         raise error from None
     report = _report(listing, decode, num_threads, chosen, lambda: None)
-    return report if not report.is_healthy else replace(report, findings=in_order([_of_error(error), *report.findings]))
+    if not report.is_healthy:
+        return report
+    told = tuple(replace(tool, errors=1) for tool in report.tools)
+    return replace(report, findings=in_order([_of_error(error), *report.findings]), tools=told)
 
 
 def tools_of_split(
-    found: FoundDataset, split: str, options: ReadOptions, tools: Sequence[str | Tool], num_threads: int = 8
+    found: FoundDataset,
+    split: str,
+    options: ReadOptions,
+    tools: Sequence[str | Tool],
+    num_threads: int = 8,
+    first: Sequence[JsonRow] | None = None,
 ) -> tuple[ToolReport, ...]:
     """Return what tools do to a split of a dataset, which may be one that its reader rejects.
+
+    ``first`` are the entries of the classes of the first split, which some tools take for those of all.
 
     Raises:
         DatasetError: its files cannot be listed.
     """
     try:
-        report = check_dataset(found.read(split, options), tools=tools, num_threads=num_threads)
+        annotations = found.read(split, options)
+        report = check_dataset(annotations, tools=tools, num_threads=num_threads)
     except DatasetError as error:
         of = found.format.name
         report = check_unopened(found.path, error, split, options, format=of, tools=tools, num_threads=num_threads)
-    return tuple(replace(told, split=split) for told in report.tools)
+        return tuple(replace(told, split=split) for told in report.tools)
+    by_name, told = {tool.name: tool for tool in chosen_tools(tools)}, []
+    for tool in report.tools:
+        other = by_name[tool.name].other_classes(first or annotations.categories, annotations.categories)
+        lacks = f"{tool.label} takes the classes of the first split for all: {other}; {SAME_CLASSES}" if other else ""
+        told.append(replace(tool, split=split, lacks=lacks if tool.reads_format else ""))
+    return tuple(told)
 
 
 def _of_error(error: DatasetError) -> Finding:
@@ -239,6 +257,8 @@ def _report(listing: Listing, decode: bool, num_threads: int, tools: Sequence[To
     sizes = [_size_of(listing, heads, i) for i in known]
     forms = [listing.images[i].sample_form if (head := heads[i]) is None else head.mode for i in known]
     findings = [*listing.findings, *of_images, *measured.findings, *_of_images_and_classes(listing, num_threads)]
+    errors = sum(found.severity == "error" for found in findings)
+    told = tool_reports(with_heads(listing, heads), tools) if tools else ()
     return HealthReport(
         findings=in_order(findings),
         num_photos=len(listing.images),
@@ -258,7 +278,7 @@ def _report(listing: Listing, decode: bool, num_threads: int, tools: Sequence[To
         object_sizes=_by_size(measured.areas_px),
         depth=listing.depth,
         normals=listing.normals,
-        tools=tool_reports(with_heads(listing, heads), tools) if tools else (),
+        tools=tuple(replace(tool, errors=errors) for tool in told),
     )
 
 

@@ -174,7 +174,7 @@ def _tools(report: HealthReport, num_shown: int) -> Iterator[str]:
     else:
         for tool in report.tools:
             yield from tool_lines(tool, num_shown)
-    if report.tools and not report.is_healthy:
+    if any(tool.errors for tool in report.tools):
         yield "\ncorrect the errors first: what tools do with these was not tried, and many stop or leave out the image"
 
 

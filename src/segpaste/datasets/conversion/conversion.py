@@ -109,6 +109,8 @@ class Conversion:
         if self.tool is not None and not self._form.keeps_semantic_maps:
             expect_instances(self.found.path, opened, self.tool)
         classes = ClassList(opened) if self._form.one_class_list else None
+        if classes is None and self.tool is not None:
+            self._expect_same_classes(self.tool, opened)
         has_maps = any(photos.has_masks or photos.has_semantic_maps for photos in opened)
         for class_names in [photos.class_names for photos in opened] if classes is None else [classes.names]:
             self._form.expect_classes(self.found.path, len(class_names), has_maps=has_maps)
@@ -235,6 +237,16 @@ class Conversion:
         with suppress(DatasetError):
             return self.found.open(name, replace(self.options, task=task), opened)
         return None
+
+    def _expect_same_classes(self, tool: Tool, opened: Sequence[AnnotatedDataset]) -> None:
+        """Raise a DatasetError if the tool would take a class of a split for another one."""
+        first = opened[0].categories
+        for photos in opened[1:]:
+            if other := tool.other_classes(first, photos.categories):
+                raise DatasetError(
+                    f"{self.found.path}: expected the same classes in all splits for {tool.title}, which takes those "
+                    f"of the first for all, got others: {other}; write --to yolo, which joins classes by name"
+                )
 
     def _renamed_splits(self, names: Sequence[str]) -> dict[str, str]:
         """Return the name of each split that the tool searches for; the same ones if two would have one name."""

@@ -37,7 +37,7 @@ AREA_ZERO = Rule(
     "area_zero",
     "object_lost",
     "an annotation with the area 0 is left out without a word, whatever its mask",
-    "remove 'area' from these annotations, then segpaste convert DATASET --to coco --out DIR, which writes the areas",
+    "remove 'area' from these annotations; segpaste convert DATASET --for {tool} --out DIR writes the areas",
 )
 
 _BOTH = (
@@ -47,7 +47,7 @@ _BOTH = (
         "no_iscrowd",
         "stops",
         "an annotation without iscrowd ends the run with a KeyError",
-        "write 'iscrowd': 0 into each annotation: segpaste convert DATASET --to coco --out DIR",
+        "write 'iscrowd': 0 into each annotation: segpaste convert DATASET --for {tool} --out DIR",
     ),
     NO_BOX,
     Rule(
@@ -58,7 +58,7 @@ _BOTH = (
         "give each category a name of its own",
     ),
     AREA_ZERO,
-    *(Rule(form, "oriented", "shifted", ORIENTED, TURN.format("libreyolo")) for form in ("coco", "yolo")),
+    *(Rule(form, "oriented", "shifted", ORIENTED, TURN) for form in ("coco", "yolo")),
     Rule(
         "yolo",
         "mixed_suffix",
@@ -85,7 +85,7 @@ _BOTH = (
         "repeated",
         "object_split",
         "each row is an object, so that there are two in one place",
-        "remove the rows that repeat others, or train on COCO's format: segpaste convert DATASET --to coco --out DIR",
+        "remove the rows that repeat others, or write COCO's format: segpaste convert DATASET --for {tool} --out DIR",
     ),
     Rule(
         "yolo",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rfdetr import ORIENTED, TURN, WITHOUT_MARK
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
+
+WITHOUT_REGIONS = "leave out these regions: segpaste convert DATASET --for {tool} --out DIR"
 
 TOOL = Tool(
     "lightly-train",
@@ -15,7 +19,7 @@ TOOL = Tool(
     "trains",
     ("coco", "yolo"),
     (
-        IGNORED_UNREAD,
+        replace(IGNORED_UNREAD, advice=WITHOUT_REGIONS),
         *(
             Rule(
                 "coco",
@@ -32,11 +36,11 @@ TOOL = Tool(
                 trait,
                 "crowd_kept",
                 "'iscrowd' is not read, so that a crowd region is an object",
-                "leave out the crowd regions: segpaste convert DATASET --for lightly-train --out DIR",
+                WITHOUT_REGIONS,
             )
             for trait in ("crowd", "only_crowds")
         ),
-        *(Rule(form, "oriented", "shifted", ORIENTED, TURN.format("lightly-train")) for form in ("coco", "yolo")),
+        *(Rule(form, "oriented", "shifted", ORIENTED, TURN) for form in ("coco", "yolo")),
         Rule(
             "yolo",
             "byte_order_mark",
@@ -59,7 +63,7 @@ TOOL = Tool(
             "hole_from_first",
             "mask_changed",
             "an outline that comes back to its first point is cut into two there, and the hole is filled",
-            "train on COCO's format: segpaste convert DATASET --to coco --out DIR",
+            "train on COCO's format: segpaste convert DATASET --for {tool} --out DIR",
         ),
         *(
             Rule(
@@ -79,4 +83,5 @@ TOOL = Tool(
         'lightly_train.train_instance_segmentation(out="run", model=MODEL, data="{out}/lightly-train.yaml")',
     ),
     ("train", "val"),
+    joins_classes=False,
 )

@@ -32,7 +32,7 @@ IGNORED_UNREAD = Rule(
     "ignored",
     "crowd_kept",
     "'ignore' is not read, and 'iscrowd' is 0",
-    "mark these regions with 'iscrowd' 1: segpaste convert DATASET --to coco --out DIR",
+    "mark these regions with 'iscrowd' 1: segpaste convert DATASET --for {tool} --out DIR",
 )
 
 IGNORED = Rule(
@@ -40,7 +40,7 @@ IGNORED = Rule(
     "ignored",
     "crowd_kept",
     "'ignore' is overwritten by 'iscrowd', so that the region is an object that must be found",
-    "mark these regions with 'iscrowd' 1: segpaste convert DATASET --to coco --out DIR",
+    "mark these regions with 'iscrowd' 1: segpaste convert DATASET --for {tool} --out DIR",
 )
 
 _WITH_MASKS = "remove these objects: segpaste convert DATASET --for {} --out DIR; or evaluate boxes"

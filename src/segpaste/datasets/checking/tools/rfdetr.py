@@ -9,10 +9,19 @@ from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
 
 _NEEDS = ("train", "val")
-_tool = partial(Tool, package="rfdetr", versions=("1.11.2",), does="trains", formats=("coco", "yolo"), needs=_NEEDS)
+_CONVERT = "segpaste convert DATASET --for {tool} --out DIR"
+_tool = partial(
+    Tool,
+    package="rfdetr",
+    versions=("1.11.2",),
+    does="trains",
+    formats=("coco", "yolo"),
+    needs=_NEEDS,
+    joins_classes=False,
+)
 
 ORIENTED = "images are read as stored, without their EXIF orientation, and labels lie elsewhere"
-TURN = "turn the images: segpaste convert DATASET --for {} --out DIR"
+TURN = "turn the images: segpaste convert DATASET --for {tool} --out DIR"
 WHITE = "values of 16 bits are cut off at 255, so that the image is white"
 TO_EIGHT_BITS = "convert the images to 8 bits"
 NO_AREA = Rule(
@@ -20,29 +29,29 @@ NO_AREA = Rule(
     "no_area",
     "stops",
     "an annotation without an area ends the run with a KeyError when its image is read",
-    "write the areas: segpaste convert DATASET --to coco --out DIR",
+    "write the areas: segpaste convert DATASET --for {tool} --out DIR",
 )
 POSE_AS_POLYGON = "the numbers of a box and its keypoints are taken for the points of a polygon"
 WITHOUT_POINTS = "write labels without keypoints: segpaste convert DATASET --to yolo --task detect --out DIR"
 WHOLE_CLASSES = (
-    "write classes as whole numbers, or train on COCO's format: segpaste convert DATASET --to coco --out DIR"
+    "write classes as whole numbers, or train on COCO's format: segpaste convert DATASET --for {tool} --out DIR"
 )
 WITHOUT_MARK = (
-    "save the label files without a mark, or train on COCO's format: segpaste convert DATASET --to coco --out DIR"
+    "save the label files without a mark, or train on COCO's format: segpaste convert DATASET --for {tool} --out DIR"
 )
 NO_BOX = Rule(
     "coco",
     "no_box",
     "stops",
     "an annotation without a box ends the run with a KeyError",
-    "write the boxes: segpaste convert DATASET --to coco --out DIR",
+    "write the boxes: segpaste convert DATASET --for {tool} --out DIR",
 )
 
 _BOTH = (
     IGNORED_UNREAD,
     NO_AREA,
     NO_BOX,
-    *(Rule(form, "oriented", "shifted", ORIENTED, TURN.format("rfdetr")) for form in ("coco", "yolo")),
+    *(Rule(form, "oriented", "shifted", ORIENTED, TURN) for form in ("coco", "yolo")),
     *(Rule(form, "wide", "pixels_changed", WHITE, TO_EIGHT_BITS) for form in ("coco", "yolo")),
     *(
         Rule(
@@ -59,7 +68,7 @@ _BOTH = (
         "repeated",
         "object_split",
         "each row is an object, so that there are two in one place",
-        "remove the rows that repeat others, or train on COCO's format: segpaste convert DATASET --to coco --out DIR",
+        f"remove the rows that repeat others, or train on COCO's format: {_CONVERT}",
     ),
     Rule(
         "yolo",

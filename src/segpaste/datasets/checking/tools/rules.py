@@ -6,11 +6,12 @@ that runs it on small datasets, one for each trait, and compares what it did wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.format import WrittenTask
 
 Effect = Literal[
@@ -65,7 +66,7 @@ class Rule:
         trait: a key of `segpaste.datasets.checking.tools.traits.TRAITS`.
         effect: what becomes of it.
         says: the same in the words of the tool's behaviour, for a reader who does not know it.
-        advice: what to do instead.
+        advice: what to do instead; ``{tool}`` stands for the name of the tool.
     """
 
     format: str
@@ -84,6 +85,10 @@ SHARED_LABELS = Rule(
 )
 
 
+SAME_CLASSES = "segpaste convert --to yolo joins classes by name"
+"""Advice for splits whose classes differ."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool, and what it was seen to do.
@@ -99,6 +104,7 @@ class Tool:
         reads_best: name of the written format for it, and its task in YOLO's labels; None if nothing is written for it.
         starts: what starts it, by the written format, with ``{out}`` for the folder; empty if that is code of its user.
         needs: splits without which it does not start: ``train``, ``val``.
+        joins_classes: False if it takes the ids of the classes of the first split for those of all.
     """
 
     name: str
@@ -111,6 +117,20 @@ class Tool:
     reads_best: tuple[str, WrittenTask | None] | None = None
     starts: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    joins_classes: bool = True
+
+    def __post_init__(self) -> None:
+        named = [replace(rule, advice=rule.advice.replace("{tool}", self.name)) for rule in self.rules]
+        object.__setattr__(self, "rules", tuple(named))
+
+    def other_classes(self, first: Sequence[JsonRow], others: Sequence[JsonRow]) -> str:
+        """Return which class of another split the tool takes for another one; empty if none."""
+        known = {row["id"]: row["name"] for row in first}
+        for row in () if self.joins_classes else others:
+            if (name := known.get(row["id"])) != row["name"]:
+                taken = "no class" if name is None else repr(name)
+                return f"{row['name']!r} has the id {row['id']}, which is {taken} in the first split"
+        return ""
 
     def split_name(self, split: str, to: str) -> str:
         """Return the name under which a split of a dataset is written in a format, so that the tool finds it.

@@ -20,7 +20,7 @@ class ToolFinding:
         says: what the tool does.
         advice: what to do.
         num_images: images with it.
-        num_objects: annotations that have it, or those of the images that have it.
+        num_objects: annotations that have it; 0 if it is a trait of the images.
         num_places: places where the trait was found.
         places: the first of them, as paths with the annotation if one is meant.
     """
@@ -48,6 +48,7 @@ class ToolReport:
         findings: what it does, the most serious first; empty if it keeps all.
         split: name of the split; empty if the dataset has none, or was opened as one.
         lacks: which splits the tool needs and does not find, with what to do; empty if it has them, or none was named.
+        errors: errors of the split. What the tool does with their images was not tried.
     """
 
     name: str
@@ -57,11 +58,12 @@ class ToolReport:
     findings: tuple[ToolFinding, ...] = ()
     split: str = ""
     lacks: str = ""
+    errors: int = 0
 
     @property
     def keeps_labels(self) -> bool:
-        """True if no label is lost or wrong in the tool."""
-        return all(found.effect in HARMLESS for found in self.findings)
+        """True if no label is lost or wrong in the tool, as far as is known; errors of the split are not."""
+        return not self.errors and all(found.effect in HARMLESS for found in self.findings)
 
 
 def tool_lines(report: ToolReport, num_shown: int) -> Iterator[str]:
@@ -89,7 +91,11 @@ def summary_lines(reports: Sequence[ToolReport]) -> Iterator[str]:
     of_split: dict[str, list[str]] = {}
     for report in reports:
         words = [f"{found.what} ({_counted(found)}): {EFFECTS[found.effect]}" for found in report.findings]
-        told = "; ".join(words) if words else _verdict(report).removeprefix(": ")
+        told = (
+            "; ".join(words)
+            if words and not report.errors
+            else "; ".join([_verdict(report).removeprefix(": "), *words])
+        )
         of_split.setdefault(report.split, []).append(f"  {report.label:<32} {told}")
     alike: dict[tuple[str, ...], list[str]] = {}
     for split, lines in of_split.items():
@@ -104,9 +110,11 @@ def summary_lines(reports: Sequence[ToolReport]) -> Iterator[str]:
 def _verdict(report: ToolReport) -> str:
     if not report.reads_format:
         return ": was not run on this format, so nothing is known"
+    if report.errors:
+        return f": not tried with {'the error' if report.errors == 1 else f'the {report.errors:,} errors'} of the split"
     return "" if report.findings else ": loses nothing, as far as is known"
 
 
 def _counted(found: ToolFinding) -> str:
     images = f"{found.num_images:,} {'image' if found.num_images == 1 else 'images'}"
-    return f"{found.num_objects:,} of {images}" if found.num_objects else images
+    return f"{found.num_objects:,} in {images}" if found.num_objects else images

@@ -26,7 +26,7 @@ TOOL = Tool(
             "box_among_masks",
             "object_lost",
             "the target has fewer masks than labels, so that masks belong to other objects from there on",
-            "convert with segpaste to the task that all objects have, or remove the objects without a mask",
+            "draw the missing masks, or remove the objects without a mask",
         ),
         EMPTY_OUTLINE,
         few_points("torchvision"),

@@ -22,7 +22,7 @@ _BOTH = (
         "keypoints of some objects of an image, and none of the others, end the run with an IndexError",
         "give each annotation 'keypoints', or none",
     ),
-    Rule("coco", "oriented", "shifted", ORIENTED, TURN.format("transformers-detr")),
+    Rule("coco", "oriented", "shifted", ORIENTED, TURN),
     Rule("coco", "wide", "pixels_changed", WHITE, TO_EIGHT_BITS),
 )
 _WITH_MASKS = (
