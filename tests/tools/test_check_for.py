@@ -11,7 +11,7 @@ from probes import COCO, YOLO, write
 from split_files import write_splits
 
 from segpaste.cli import main
-from segpaste.datasets import DatasetError, check_dataset, open_dataset
+from segpaste.datasets import DatasetError, check_dataset, find_dataset, open_dataset
 
 
 @pytest.fixture
@@ -148,3 +148,49 @@ def test_a_dataset_is_augmented_for_a_tool(oriented: Path, capsys: pytest.Captur
     )
     assert (oriented / "out" / "data.yaml").exists()
     assert "for Ultralytics segment 8.4.190, split train: loses nothing" in capsys.readouterr().out
+
+
+def swap_classes(folder: Path) -> Path:
+    """Let the two classes of the split ``val`` have each other's id."""
+    path = folder / "annotations" / "instances_val.json"
+    tables = json.loads(path.read_text())
+    tables["categories"] = [{**row, "id": 3 - row["id"]} for row in tables["categories"]]
+    path.write_text(json.dumps(tables))
+    return folder
+
+
+@pytest.mark.parametrize(("tool", "mixes"), [("rfdetr", True), ("lightly-train", True), ("libreyolo", False)])
+def test_classes_that_a_tool_would_mix_up_are_told_and_refused(
+    tool: str, mixes: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = swap_classes(write_splits(tmp_path / "given")), tmp_path / "out"
+    assert main(["check", str(folder), "--for", tool]) == mixes
+    told = "takes the classes of the first split for all: 'cat' has the id 2, which is 'dog' in the first split"
+    assert (told in capsys.readouterr().out) == mixes
+    assert main(["convert", str(folder), "--for", tool, "--out", str(out)]) == 2 * mixes
+    error = capsys.readouterr().err
+    assert ("write --to yolo, which joins classes by name" in error) == mixes
+    if mixes:
+        assert main(["convert", str(folder), "--for", tool, "--to", "yolo", "--out", str(out)]) == 0
+        written = find_dataset(out)
+        labels = {split: written.open(split).instance_labels(0) for split in written.splits}
+        assert labels == {"train": (0, 1), "val": (1, 0)}  # the first square of val is a dog
+
+
+def test_errors_of_another_split_are_told_for_each_tool(splits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for file in (splits.parent / "val" / "labels").glob("*.txt"):
+        file.write_text("0 0.5 0.5 0.2\n")
+    assert main(["check", str(splits), "--for", "ultralytics"]) == 1
+    out = capsys.readouterr().out
+    assert "split val: loses nothing" not in out
+    assert "split val: not tried with the " in out
+    assert "correct the errors first" in out
+
+
+def test_a_split_whose_folder_is_missing_is_told(splits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = yaml.safe_load(splits.read_text())
+    splits.write_text(yaml.safe_dump({**given, "val": "images", "test": "../test/images"}))
+    assert main(["check", str(splits), "--for", "ultralytics"]) == 1
+    out = capsys.readouterr().out
+    assert "split train: loses nothing" in out
+    assert "split test cannot be read: " in out
