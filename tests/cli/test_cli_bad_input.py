@@ -137,7 +137,7 @@ class TestBadInput:
         ("words", "message"),
         [
             ([], "required: COMMAND"),
-            (["augmnt"], "invalid choice: 'augmnt'"),
+            (["augmnt"], "expected a command, got 'augmnt'; the nearest is 'augment'"),
             (["augment"], "required: --out, --num"),
             (["demo", "stray"], "expected a known option, or KEY=VALUE for the configuration, got 'stray'"),
             (["demo", "--out", "o", "layers=2"], "the nearest is 'placement.layers'"),

@@ -83,6 +83,13 @@ def test_boxes_are_tight_in_any_memory(size: tuple[int, int], part: slice) -> No
         assert torch.equal(tight_boxes(found), expected_boxes(found.numpy()))
 
 
+@pytest.mark.parametrize("value", [1, 2, 127, 128, 255])
+def test_bytes_of_masks_may_have_any_value(value: int) -> None:
+    masks = torch.zeros(2, 4, 16, dtype=torch.uint8)
+    masks[0, 1:3, 3:8] = value
+    assert tight_boxes(masks.view(torch.bool)).tolist() == [[3, 1, 8, 3], [0, 0, 0, 0]]
+
+
 class TestBoxesThatBeginBeforeTheImage:
     """Slices of negative numbers count from the other end: such boxes had no pixels, or others."""
 

@@ -26,6 +26,7 @@ from segpaste.samplers import NxMBatches, NxMSampler
 from segpaste.seeding import SampleKey, check_uint64, key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_class, check_count
+from segpaste.types.tensors import sent_batch
 
 
 class Loaded(NamedTuple):
@@ -89,8 +90,9 @@ class Collate:
         overflows = [s.num_instances for s in samples if s.num_instances > self.max_instances]
         if not samples:
             return FetchedSamples(None, broken, overflows)
-        batch = BatchedDenseSample.from_samples(samples)
-        padded = batch.to_padded(self.max_instances, overflow="largest", **key_tensors(keys))
+        with sent_batch():
+            batch = BatchedDenseSample.from_samples(samples)
+            padded = batch.to_padded(self.max_instances, overflow="largest", **key_tensors(keys))
         return FetchedSamples(padded, broken, overflows)
 
 

@@ -13,10 +13,12 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 from segpaste.types.batches import BatchedDenseSample, PaddedBatchedDenseSample
 from segpaste.types.dense import DenseSample
 from segpaste.types.staged import StagedCrops
+from segpaste.types.tensors import sent_batch
 
 
 def _stack(samples: Sequence[DenseSample], **_: Any) -> BatchedDenseSample:
-    return BatchedDenseSample.from_samples(samples)
+    with sent_batch():
+        return BatchedDenseSample.from_samples(samples)
 
 
 def _refuse(batches: Sequence[Any], **_: Any) -> Any:

@@ -7,12 +7,14 @@ The tagged tensors are ``torchvision.tv_tensors``, so that ``torchvision.transfo
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
@@ -23,6 +25,8 @@ from torchvision import tv_tensors
 from segpaste._pixels import IGNORE_INDEX as IGNORE_INDEX
 from segpaste.types.movable import Movable
 from segpaste.types.tracing import is_traced
+
+_IS_SENT: Final[ContextVar[bool]] = ContextVar("is_sent", default=False)
 
 
 class Modality(enum.Enum):
@@ -211,7 +215,8 @@ def _ends(line: bytes) -> tuple[int, int]:
 def _boxes_on_cpu(pixels: Tensor) -> Tensor:
     """Return `tight_boxes` of masks [N, H, W] uint8 on the CPU: rows from words of 8 pixels, columns of those rows."""
     are_words = pixels.numel() and pixels.shape[2] % 8 == pixels.storage_offset() % 8 == 0 and pixels.is_contiguous()
-    covered = ((pixels.view(torch.int64) if are_words else pixels).amax(2) != 0).numpy()
+    filled = (pixels.view(torch.int64) if are_words else pixels) != 0  # bytes of bool tensors may have any value
+    covered = filled.view(torch.uint8).amax(2).numpy()
     boxes = np.zeros((len(pixels), 4), np.float32)
     for n, plane in enumerate(pixels.numpy()):
         top, bottom = _ends(covered[n].tobytes())
@@ -248,15 +253,27 @@ def untouched(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     return torch.from_numpy(np.zeros(shape, torch.empty(0, dtype=dtype, device="cpu").numpy().dtype))
 
 
-def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return zeros for a batch: `untouched` on the CPU, in a loader worker in shared memory.
+@contextlib.contextmanager
+def sent_batch() -> Iterator[None]:
+    """Let a loader worker make the batch inside of the block in shared memory, in which it is sent without a copy.
 
-    A worker sends tensors in shared memory. What is made there is not copied, and empty slots, most bytes of a batch,
-    are never written.
+    Only what is sent belongs there: each tensor holds a file descriptor for as long as it exists.
+    """
+    token = _IS_SENT.set(get_worker_info() is not None)
+    try:
+        yield
+    finally:
+        _IS_SENT.reset(token)
+
+
+def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return zeros for a batch: `untouched` on the CPU, for a `sent_batch` in shared memory.
+
+    Empty slots, most bytes of a batch, are never written.
     """
     if device.type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
-    if get_worker_info() is None or 0 in shape:
+    if 0 in shape or not _IS_SENT.get():
         return untouched(shape, dtype)
     num_bytes = math.prod(shape) * dtype.itemsize
     storage = torch.UntypedStorage._new_shared(num_bytes, device="cpu")  # type: ignore[no-untyped-call]
@@ -265,6 +282,6 @@ def zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Ten
 
 def stacked(rows: Sequence[Tensor]) -> Tensor:
     """Return the rows of a batch as one tensor, see `zeros`."""
-    if get_worker_info() is None:
+    if not _IS_SENT.get():
         return torch.stack([*rows])
     return torch.stack([*rows], out=zeros((len(rows), *rows[0].shape), rows[0].dtype, rows[0].device))
