@@ -149,11 +149,42 @@ def test_an_answer_that_never_comes_ends(call: Callable[..., object], monkeypatc
             call(store, "meta.json")
 
 
+@pytest.mark.parametrize("call", ["put", "remove"])
+def test_an_upload_and_a_removal_have_a_limit(call: str, tmp_path: Path) -> None:
+    """A file system whose calls run in a thread of their own ends them after the time that they are given."""
+    limits = []
+
+    class Slow:
+        async_impl = True
+
+        def invalidate_cache(self) -> None: ...
+
+        def info(self, path: str, timeout: float) -> dict[str, Any]:
+            limits.append(timeout)
+            return {"size": 1 << 20, "name": path, "etag": "1"}
+
+        def put_file(self, local: str, path: str, timeout: float) -> None:
+            limits.append(timeout)
+
+        def rm_file(self, path: str, timeout: float) -> None:
+            limits.append(timeout)
+
+    file = tmp_path / "shard"
+    file.write_bytes(bytes(1 << 20))
+    store = ObjectStore("memory://bank")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "_system", lambda: (Slow(), "bank"))
+        store.put("shard", file) if call == "put" else store.remove("shard")
+    longer = store_module.ANSWER_LIMIT_S + (1 << 20) / store_module.SLOWEST_BYTES_PER_S
+    assert limits == ([longer, store_module.ANSWER_LIMIT_S] if call == "put" else [store_module.ANSWER_LIMIT_S])
+
+
 class TestGoogle:
     URL = "gs://bucket/bank"
 
     @pytest.fixture
     def options(self, emulator: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+        monkeypatch.setattr(store_module, "ANSWER_LIMIT_S", 10.0)  # an answer that gcsfs loses is asked for again
         options = {"token": "anon", "endpoint_url": emulator, "requests_timeout": 10}
         yield options
         fs = fsspec.filesystem("gs", **options)

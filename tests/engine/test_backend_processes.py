@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -109,7 +110,8 @@ class TestProcesses:
         with use_backend("native"):
             expected = _paste_with_threads(batch)
             assert expected[0] == 3
-            with get_context("fork").Pool(2) as pool:  # which ends its processes, also those that wait forever
+            # The pool ends its processes by a signal, for which other tests of this process may have handlers.
+            with get_context("fork").Pool(2, signal.signal, (signal.SIGTERM, signal.SIG_DFL)) as pool:
                 results = [pool.apply_async(_paste_with_threads, (batch,)) for _ in range(4)]
                 assert [result.get(timeout=60) for result in results] == [(1, *expected[1:])] * 4
 

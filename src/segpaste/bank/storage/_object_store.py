@@ -29,6 +29,8 @@ FIRST_PAUSE_S = 0.4
 
 ANSWER_LIMIT_S = 120.0
 """Longest time until a small object, a listing or a size is there; a client may wait for a lost answer forever."""
+SLOWEST_BYTES_PER_S = 1 << 18
+"""An upload has this much longer for each byte."""
 
 GOOGLE_TIMEOUT_S = 600
 """Longest time of a request to Google's store, a large upload included, unless ``requests_timeout`` says otherwise."""
@@ -98,17 +100,18 @@ class ObjectStore:
         """Upload a file, and compare its length with that of the object."""
 
         def call(fs: Any, path: str) -> Found:
-            fs.put_file(str(file), path)
+            fs.put_file(str(file), path, **_limit(fs, expected))
             fs.invalidate_cache()
-            return _found(fs.info(path), _TAGS)
+            return _found(fs.info(path, **_limit(fs)), _TAGS)
 
-        size, expected = self.attempt(name, "written", call).size, file.stat().st_size
+        expected = file.stat().st_size
+        size = self.attempt(name, "written", call).size
         if size != expected:
             raise BankError(f"{self.url}/{name}: expected {expected} bytes after the upload, got {size}")
 
     def remove(self, name: str) -> None:
         """Remove an object."""
-        self.attempt(name, "removed", lambda fs, path: fs.rm_file(path))
+        self.attempt(name, "removed", lambda fs, path: fs.rm_file(path, **_limit(fs)))
 
     def attempt(self, name: str, action: str, call: Callable[[Any, str], T], *, anew: bool = False) -> T:
         """Call a function of (file system, path of the object), and retry it after errors that may pass.
@@ -167,9 +170,13 @@ class ObjectStore:
         return _SYSTEMS[key]
 
 
-def _limit(fs: Any) -> dict[str, float]:
-    """Return the argument that ends a call of a file system after a time, if its calls run in a thread of their own."""
-    return {"timeout": ANSWER_LIMIT_S} if getattr(fs, "async_impl", False) else {}
+def _limit(fs: Any, num_bytes: int = 0) -> dict[str, float]:
+    """Return the argument that ends a call of a file system after a time, if its calls run in a thread of their own.
+
+    It includes the time for bytes that are sent.
+    """
+    seconds = ANSWER_LIMIT_S + num_bytes / SLOWEST_BYTES_PER_S
+    return {"timeout": seconds} if getattr(fs, "async_impl", False) else {}
 
 
 def find(fs: Any, path: str) -> Found | None:
