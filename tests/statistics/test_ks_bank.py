@@ -135,6 +135,7 @@ MISTAKES: dict[str, Callable[[StoredBank, pytest.MonkeyPatch], Array]] = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_are_seen(mistake: str, bank: StoredBank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(native, "step")  # so that the three functions run one by one
     monkeypatch.setattr(native, "draw", reference.draw)  # the same draws, which a test can change
     crop_idx = MISTAKES[mistake](bank, monkeypatch)
     found = distances(bank_counts(bank, crop_idx), ks_snapshot.load()[ks_snapshot.BANK])

@@ -248,14 +248,14 @@ class Layout:
                     self.num_words += -(-math.prod(shape) * field.dtype.itemsize // _WORD)
 
     def record(self, record: Callable[..., T], block: Tensor, **others: Any) -> T:
-        """Return a record whose tensors are views of the block.
+        """Return a record whose tensors have the values in the block, each in memory of its own, so that it can be saved.
 
         Args:
             record: its class.
             block: [num_words] int64.
             others: fields without a place.
         """
-        views = {}
+        values = {}
         for name, first, shape, dtype in self._places[record]:
-            views[name] = block[first:].view(dtype)[: math.prod(shape)].view(shape)
-        return record(**views, **others)
+            values[name] = block[first:].view(dtype)[: math.prod(shape)].view(shape).clone()
+        return record(**values, **others)
