@@ -248,7 +248,7 @@ class Layout:
                     self.num_words += -(-math.prod(shape) * field.dtype.itemsize // _WORD)
 
     def record(self, record: Callable[..., T], block: Tensor, **others: Any) -> T:
-        """Return a record whose tensors have the values in the block, each in memory of its own, so that it can be saved.
+        """Return a record of the values in the block, each tensor in memory of its own, so that it can be saved.
 
         Args:
             record: its class.
