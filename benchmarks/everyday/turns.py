@@ -70,7 +70,7 @@ def remote(python: str, source: Path, case: str, data: Data) -> Generator[Figure
         data: what it works on.
 
     Raises:
-        RuntimeError: the process ended; the last line of its stderr is the message.
+        RuntimeError: the process ended; the last line of its stderr that is not indented is the message.
     """
     path = os.pathsep.join(map(str, (source, PROGRAMS)))
     process = subprocess.Popen(
@@ -89,7 +89,8 @@ def remote(python: str, source: Path, case: str, data: Data) -> Generator[Figure
                 process.stdin.write("\n")
                 process.stdin.flush()
             if not (line := process.stdout.readline()):
-                raise RuntimeError(process.communicate()[1].strip().rpartition("\n")[2])
+                said = [line for line in process.communicate()[1].splitlines() if line.strip() and line[0] != " "]
+                raise RuntimeError(said[-1] if said else f"it ended with {process.returncode}")
             yield json.loads(line)
     finally:
         process.kill()
