@@ -116,7 +116,8 @@ class TestHttp:
 
 
 EMULATOR = """
-import logging
+import http.server, logging
+http.server.HTTPServer = http.server.ThreadingHTTPServer  # else a connection without a request stops all others
 from gcp_storage_emulator.server import create_server
 logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
 server = create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket")
