@@ -45,7 +45,8 @@ def section(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yield the lines of a command."""
     yield f"## {parser.prog}\n"
     yield f"{parser.description}\n"
-    yield f"```text\n{parser.format_usage().removeprefix('usage: ').strip()}\n```\n"
+    usage = " ".join(parser.format_usage().removeprefix("usage: ").split())  # in one line on any terminal
+    yield f"```text\n{usage}\n```\n"
     yield "| argument | meaning |\n|---|---|"
     for action in parser._actions:
         if action.help not in (None, argparse.SUPPRESS) and action.dest not in ("help", "debug"):
