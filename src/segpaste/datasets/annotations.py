@@ -30,7 +30,7 @@ Surfaces = tuple[NDArray[Any] | None, float, NDArray[np.float64] | None]
 
 
 class Annotations(ABC):
-    """What is known about the samples of a dataset; `segpaste.datasets.AnnotatedDataset` has the samples, too.
+    """Annotations of a dataset without its samples; `segpaste.datasets.AnnotatedDataset` has the samples, too.
 
     Attributes:
         class_names: the name of each class; labels index it.

@@ -101,7 +101,7 @@ def composed_sizes(
 
 
 class Kind(NamedTuple):
-    """What decides the numbers of a composition that are neither sizes nor addresses."""
+    """Kind of a composition: all that decides its numbers which are neither sizes nor addresses."""
 
     dtype: torch.dtype
     is_panoptic: bool

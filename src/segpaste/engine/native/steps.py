@@ -104,7 +104,7 @@ def step(
 
 
 class _Packed(NamedTuple):
-    """What steps of one kind have in common.
+    """Packed record of the steps of one kind, and the places of their results.
 
     Attributes:
         form: the words of the record.

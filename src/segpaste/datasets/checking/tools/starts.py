@@ -1,4 +1,4 @@
-"""What a tool is started from: the splits that it needs, and the call that starts it.
+"""Starts of tools: the splits that a tool needs, and the call that starts it.
 
 Right labels are not enough: a tool's own entry point searches for folders, keys and splits of certain names. What each
 needs was seen by running that entry point on written datasets.
