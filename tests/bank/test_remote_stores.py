@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import gcsfs.core
 import pytest
 from format_cases import NUM, assert_equal, assert_sound, make_crop, write
 from remote_cases import SHARD, small_blocks, write_large_shards
@@ -130,14 +131,17 @@ search for it and the start would be awaited forever, and the end waits for a co
 
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # gRPC, which the emulator does not speak
-        import gcsfs  # noqa: F401 (reads it)
+    registered = fsspec.get_filesystem_class("gs")
+    # The class that is registered may ask by gRPC, which the emulator does not speak, and waits for an answer.
+    fsspec.register_implementation("gs", gcsfs.core.GCSFileSystem, clobber=True)
     command = [sys.executable, "-W", "ignore", "-c", EMULATOR]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        process.kill()
+        try:
+            assert process.stdout is not None
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.kill()
+            fsspec.register_implementation("gs", registered, clobber=True)
 
 
 @pytest.mark.parametrize("call", [ObjectStore.read, ObjectStore.find])
