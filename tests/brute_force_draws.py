@@ -20,6 +20,8 @@ from segpaste.augmentation import BatchCopyPasteConfig
 
 U = np.uint64
 Box = tuple[int, int, int, int]
+Flips = tuple[bool, bool]
+"""Whether a layer is flipped horizontally, and vertically."""
 SCALE_DEN = 65536
 
 
@@ -59,7 +61,7 @@ class Drawn:
     source_idx: list[int] = field(default_factory=list)
     layer_valid: list[bool] = field(default_factory=list)
     scale: list[tuple[Fraction, Fraction]] = field(default_factory=list)
-    hflip: list[bool] = field(default_factory=list)
+    flips: list[Flips] = field(default_factory=list)
     translate: list[tuple[int, int]] = field(default_factory=list)
     carried: list[list[int]] = field(default_factory=list)
     tried: int = 0
@@ -81,9 +83,15 @@ def draw(images: list[Fields], config: BatchCopyPasteConfig, b: int) -> Drawn:
         keys = {s: bits(seed, "source", j, seeds[s], seeds[:s].count(seeds[s])) // 4 for s in candidates}
         drawn.source_idx.append(max(candidates, key=keys.__getitem__, default=0))
         drawn.layer_valid.append(bool(candidates))
-        drawn.hflip.append(bernoulli(seed, "hflip", rules.hflip_probability, j))
+        drawn.flips.append(flips_of(seed, config, j))
     place(images, config, b, drawn, bool(candidates))
     return drawn
+
+
+def flips_of(seed: int, config: BatchCopyPasteConfig, j: int) -> Flips:
+    """The flips of one layer."""
+    rules = config.placement
+    return bernoulli(seed, "hflip", rules.hflip_probability, j), bernoulli(seed, "vflip", rules.vflip_probability, j)
 
 
 def place(
@@ -114,7 +122,7 @@ def _take_part(images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn
     for j, slots in enumerate(drawn.carried):
         source, (tx, ty) = images[drawn.source_idx[j]], drawn.translate[j]
         for k in slots:
-            x1, y1, x2, y2 = mapped_box(source["boxes"][k], extent(source)[0], drawn.scale[j], drawn.hflip[j])
+            x1, y1, x2, y2 = mapped_box(source["boxes"][k], extent(source), drawn.scale[j], drawn.flips[j])
             part = cover(images[b], (x1 + tx, y1 + ty, x2 + tx, y2 + ty))
             covers.append((floor(part * 2**22), j, k))
     wanted = round(Fraction(str(config.placement.originals.candidate_frac)) * len(covers))
@@ -204,7 +212,7 @@ def _has_room(
     if not slots:
         return True
     source, rules = images[drawn.source_idx[j]], config.placement
-    boxes = [mapped_box(source["boxes"][k], extent(source)[0], (scale, scale), drawn.hflip[j]) for k in slots]
+    boxes = [mapped_box(source["boxes"][k], extent(source), (scale, scale), drawn.flips[j]) for k in slots]
     for a, size in enumerate(extent(images[b])):
         start, end = min(box[a] for box in boxes), max(box[a + 2] for box in boxes)
         least = ceil(Fraction(-start, rules.pad_to_multiple)) * rules.pad_to_multiple
@@ -312,10 +320,10 @@ Found = tuple[tuple[int, int], list[int], list[int], list[int]]
 def _place(images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Drawn, j: int, slots: list[int]) -> Found:
     """The best of ``max_attempts`` places of one layer, and the slots that are pasted there."""
     source = images[drawn.source_idx[j]]
-    boxes = {k: mapped_box(source["boxes"][k], extent(source)[0], drawn.scale[j], drawn.hflip[j]) for k in slots}
+    boxes = {k: mapped_box(source["boxes"][k], extent(source), drawn.scale[j], drawn.flips[j]) for k in slots}
     size, rules, best = extent(images[b]), config.placement, None
     if rules.position == "keep":
-        return _keep(images[b], source, boxes, drawn.hflip[j], config)
+        return _keep(images[b], source, boxes, drawn.flips[j], config)
     visible = Fraction(str(rules.min_visible_frac))
     for attempt in range(config.placement.max_attempts):
         translate = [0, 0]
@@ -361,13 +369,13 @@ def in_region(target: Fields, box: Box, label: int, config: BatchCopyPasteConfig
     return sum(inside) >= Fraction(str(config.placement.region_frac)) * len(inside)
 
 
-def _keep(target: Fields, source: Fields, boxes: dict[int, Box], hflip: bool, config: BatchCopyPasteConfig) -> Found:
+def _keep(target: Fields, source: Fields, boxes: dict[int, Box], flips: Flips, config: BatchCopyPasteConfig) -> Found:
     """The centre of all of them stays, and those fit whose cut sides are borders of the target, too."""
     if not boxes:
         return (0, 0), [], [], []
     size = extent(target)
     one = Fraction(1), Fraction(1)
-    before = [mapped_box(source["boxes"][k], extent(source)[0], one, hflip) for k in boxes]
+    before = [mapped_box(source["boxes"][k], extent(source), one, flips) for k in boxes]
     translate = []
     for a in range(2):
         centre = Fraction(min(box[a] for box in before) + max(box[a + 2] for box in before), 2)
@@ -378,7 +386,7 @@ def _keep(target: Fields, source: Fields, boxes: dict[int, Box], hflip: bool, co
     for k, (x1, y1, x2, y2) in boxes.items():
         box = (x1 + translate[0], y1 + translate[1], x2 + translate[0], y2 + translate[1])
         cut = cut_sides(pixel_box(source["boxes"][k]), extent(source))
-        cut = [cut[2], cut[1], cut[0], cut[3]] if hflip else cut
+        cut = [cut[i ^ 2 if flips[i % 2] else i] for i in range(4)]
         shows = any(c and not e for c, e in zip(cut, cut_sides(box, size), strict=True))
         if _fits(box, size, visible) and not (config.source.whole_only and shows):
             fits.append(k)
@@ -402,11 +410,13 @@ def pixel_box(box: Array) -> Box:
     return floor(x1), floor(y1), ceil(x2), ceil(y2)
 
 
-def mapped_box(box: Array, width: int, scale: tuple[Fraction, Fraction], flip: bool) -> Box:
+def mapped_box(box: Array, size: tuple[int, int], scale: tuple[Fraction, Fraction], flips: Flips) -> Box:
     """The output pixels whose nearest source pixel is in the box, at translation 0."""
     x1, y1, x2, y2 = pixel_box(box)
-    if flip:
-        x1, x2 = width - x2, width - x1
+    if flips[0]:
+        x1, x2 = size[0] - x2, size[0] - x1
+    if flips[1]:
+        y1, y2 = size[1] - y2, size[1] - y1
     a, b, c, d = (ceil(v * scale[i % 2] - Fraction(1, 2)) for i, v in enumerate((x1, y1, x2, y2)))
     return a, b, c, d
 

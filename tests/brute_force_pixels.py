@@ -40,6 +40,7 @@ class Layer:
     columns: Axis
     rows: Axis
     hflip: bool
+    vflip: bool
     depth_scale: np.float32
 
 
@@ -105,13 +106,13 @@ def layer_over(
     source_width, source_height = extent(source)
     x_scale, y_scale = scales_of(placement.scale_num[which].tolist(), placement.scale_den[which].tolist())
     tx, ty = placement.translate[which].tolist()
-    flip = bool(placement.hflip[which])
-    columns = axis(width, tx, x_scale, source_width, flip, config.antialias)
-    rows = axis(height, ty, y_scale, source_height, False, config.antialias)
+    hflip, vflip = bool(placement.hflip[which]), bool(placement.vflip[which])
+    columns = axis(width, tx, x_scale, source_width, hflip, config.antialias)
+    rows = axis(height, ty, y_scale, source_height, vflip, config.antialias)
     depth_scale = np.float32(focal_length(target) / focal_length(source) if metric and "depth" in source else 1)
     if config.perspective_depth:
         depth_scale *= np.sqrt(np.float32(1 / (x_scale * y_scale)))
-    return Layer(source, columns, rows, flip, depth_scale)
+    return Layer(source, columns, rows, hflip, vflip, depth_scale)
 
 
 def scales_of(num: list[int], den: list[int]) -> tuple[Fraction, Fraction]:
@@ -185,6 +186,8 @@ def normal_at(layer: Layer, y: int, x: int) -> Array:
         near = total / norm
     if layer.hflip:
         near[0] = -near[0]
+    if layer.vflip:
+        near[1] = -near[1]
     return near
 
 

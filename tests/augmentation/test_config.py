@@ -101,6 +101,7 @@ REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
     "k_range beyond the draws": (PlacementConfig, {"k_range": (1, 2**31)}),
     "hflip_probability above 1": (PlacementConfig, {"hflip_probability": 1.1}),
     "hflip_probability NaN": (PlacementConfig, {"hflip_probability": float("nan")}),
+    "vflip_probability above 1": (PlacementConfig, {"vflip_probability": 1.1}),
     "paste_prob negative": (PlacementConfig, {"paste_prob": -0.1}),
     "class_temperature above 1": (PlacementConfig, {"class_temperature": 1.1}),
     "class_temperature negative": (PlacementConfig, {"class_temperature": -0.1}),

@@ -58,6 +58,7 @@ RULES: dict[str, dict[str, Any]] = {
     "temperature": {"temperature": TEMPERATURE_ONE, "limits": (1, 2)},
     "clips": {"clips": 1, "max_attempts": 2},
     "keeps place": {"keeps_place": 1},
+    "flips vertically": {"vflip_threshold": 1 << 31},
     "hides cuts": {"keeps_place": 1, "hides_cuts": 1, "clips": 1},
     "fits scale": {"fits_scale": 1, "high_scale": 200000},
     "grid": {"on_grid": 1, "low_scale": 1, "high_scale": 6, "scale_den": 16, "patch": 4, "max_attempts": 2},

@@ -36,7 +36,7 @@ def test_fields_are_read_as_declared() -> None:
     found = {field.name: field for field in fields_of(schema.Placement)}
     assert found["scale_num"][1:4] == (("B", "L", 2), torch.int64, False)
     assert found["carried"][1:4] == (("B", "L", "K_s"), torch.bool, False)
-    assert found["vflip"][3:] == (True, NO_BACKEND)
+    assert found["swap_axes"][3:] == (True, NO_BACKEND)
     assert "tile_size" in names_of(schema.PasteRules, "reference")
     assert "tile_size" not in names_of(schema.PasteRules, "native")
 
@@ -47,14 +47,19 @@ def test_records_are_allocated_as_declared() -> None:
     assert made.source_idx is given
     assert (made.translate.shape, made.translate.dtype) == ((2, 3, 2), torch.int64)
     assert (made.carried.shape, made.carried.dtype) == ((2, 3, 5), torch.bool)
-    assert made.vflip is made.swap_axes is None
+    assert (made.vflip.shape, made.swap_axes) == ((2, 3), None)
 
 
 def test_quarter_turns_are_constant() -> None:
     """No backend draws them, so a source that set them would be ignored."""
     fields = {name: torch.zeros(1) for name in names_of(schema.Placement)}
-    with pytest.raises(TypeError, match="vflip"):
-        schema.Placement(**fields, vflip=torch.zeros(1))  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="swap_axes"):
+        schema.Placement(**fields, swap_axes=torch.zeros(1))  # type: ignore[call-arg]
+
+
+def test_a_placement_without_vertical_flips_has_none() -> None:
+    fields = {name: torch.ones(1) for name in names_of(schema.Placement) if name != "vflip"}
+    assert schema.Placement(**fields).vflip.tolist() == [0]
 
 
 @pytest.fixture(scope="module")

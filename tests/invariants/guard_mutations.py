@@ -91,6 +91,15 @@ def boxes_are_not_flipped(patch: pytest.MonkeyPatch) -> None:
     wrap(patch, derived, "slot_maps", change)
 
 
+@guards("instance_given_bbox_kept")
+def boxes_are_not_flipped_vertically(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, *args: Any) -> Any:
+        maps = original(*args)
+        return None if maps is None else maps._replace(vflip=torch.zeros_like(maps.vflip))
+
+    wrap(patch, derived, "slot_maps", change)
+
+
 @guards("panoptic_contact_priority")
 def classes_are_alike(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, *args: Any) -> Tensor | None:
@@ -360,6 +369,15 @@ def normals_are_lost(patch: pytest.MonkeyPatch) -> None:
 def n_x_is_not_negated(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, view: LayerView) -> Tensor:
         view.hflip = torch.zeros_like(view.hflip)
+        return original(view)
+
+    wrap(patch, LayerView, "normals", change)
+
+
+@guards("normals_camera_frame_convention")
+def n_y_is_not_negated(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, view: LayerView) -> Tensor:
+        view.vflip = torch.zeros_like(view.vflip)
         return original(view)
 
     wrap(patch, LayerView, "normals", change)

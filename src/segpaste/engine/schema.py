@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from segpaste.engine.record_fields import FLAG, NO_BACKEND, NOT_NATIVE, ONLY_REFERENCE
@@ -91,7 +92,9 @@ class DrawRules(NamedTuple):
     scale_den: int
     """Denominator of both."""
     flip_threshold: int
-    """Probability of flipping a layer, in units of 2**-32."""
+    """Probability of flipping a layer horizontally, in units of 2**-32."""
+    vflip_threshold: int
+    """Probability of flipping a layer vertically, in units of 2**-32."""
     max_attempts: int
     """Number of places tried for each layer."""
     patch: int
@@ -192,6 +195,13 @@ class LayerRows(NamedTuple):
     layer_valid: Annotated[Tensor, "[B, L] bool"]
 
 
+class Orientation(NamedTuple):
+    """Flips of all layers."""
+
+    hflip: Annotated[Tensor, "[B, L] bool"]
+    vflip: Annotated[Tensor, "[B, L] bool"]
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Placement(Movable):
     """L layers for each of B targets: a source row, a map, and the instance slots that it carries."""
@@ -207,10 +217,20 @@ class Placement(Movable):
     hflip: Annotated[Tensor, "[B, L] bool"]
     """Flip horizontally within the source's valid width before scaling."""
     carried: Annotated[Tensor, "[B, L, K_s] bool"]
-    vflip: ClassVar[Annotated[Tensor | None, "[B, L] bool", NO_BACKEND]] = None
-    """Flip vertically: None, which stands for False in all layers."""
+    vflip: Annotated[Tensor, "[B, L] bool"] = None  # type: ignore[assignment]
+    """Flip vertically within the source's valid height before scaling; by default False in all layers."""
     swap_axes: ClassVar[Annotated[Tensor | None, "[B, L] bool", NO_BACKEND]] = None
     """Swap x and y of the source, which with flips gives quarter turns: None, which stands for False in all layers."""
+
+    def __post_init__(self) -> None:
+        """Fill in the fields that sources may leave out."""
+        if self.vflip is None and isinstance(self.hflip, Tensor):
+            object.__setattr__(self, "vflip", torch.zeros_like(self.hflip))
+
+    @property
+    def orientation(self) -> Orientation:
+        """The flips of all layers."""
+        return Orientation(self.hflip, self.vflip)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -1,7 +1,7 @@
 """Map from target pixels to source pixels of a layer, and its depth, computed from definitions, only for the checks.
 
 With x the output pixel, s the scale and t the translation, ``x_src = (x + 1/2 - t) / s - 1/2``, flipped about the valid
-width of the source if the layer is flipped. The kernels have their own tables; shared tables would hide errors.
+extent of the source if the layer is flipped. The kernels have their own tables; shared tables would hide errors.
 
 Depth is computed in float64. If the exact value depends on the rounding of weights in a kernel, it is replaced by an
 interval: the range of the mixed source pixels.
@@ -55,7 +55,8 @@ class LayerMap(NamedTuple):
 
     Attributes:
         row: row of the source batch, int64.
-        hflip: True if the layer is flipped, bool.
+        hflip: True if the layer is flipped horizontally, bool.
+        vflip: True if it is flipped vertically, bool.
         scale: geometric mean of the scales of both axes, float64.
         y: axis of the rows.
         x: axis of the columns.
@@ -63,6 +64,7 @@ class LayerMap(NamedTuple):
 
     row: Tensor
     hflip: Tensor
+    vflip: Tensor
     scale: Tensor
     y: MappedAxis
     x: MappedAxis
@@ -98,16 +100,17 @@ def layer_maps(
     extent = valid_extent(source)
     maps = []
     for layer in range(placement.source_idx.shape[1]):
-        row, hflip = placement.source_idx[:, layer], placement.hflip[:, layer]
+        row = placement.source_idx[:, layer]
+        hflip, vflip = placement.hflip[:, layer], placement.vflip[:, layer]
         shift, num, den = (
             tensor[:, layer] for tensor in (placement.translate, placement.scale_num, placement.scale_den)
         )
         x = _axis(width, shift[:, 0], num[:, 0], den[:, 0], extent[row, 0], hflip)
-        y = _axis(height, shift[:, 1], num[:, 1], den[:, 1], extent[row, 1], torch.zeros_like(hflip))
+        y = _axis(height, shift[:, 1], num[:, 1], den[:, 1], extent[row, 1], vflip)
         x, y = MappedAxis(*(t[:, None, :] for t in x)), MappedAxis(*(t[:, :, None] for t in y))
         scale = (num.double() / den).prod(1).sqrt()
-        row, hflip, scale = (t[:, None, None] for t in (row, hflip, scale))
-        maps.append(LayerMap(row, hflip, scale, y, x))
+        row, hflip, vflip, scale = (t[:, None, None] for t in (row, hflip, vflip, scale))
+        maps.append(LayerMap(row, hflip, vflip, scale, y, x))
     return tuple(maps)
 
 
@@ -119,8 +122,8 @@ def seen_map(visible_layer: Tensor, maps: Sequence[LayerMap]) -> LayerMap:
 
     y = MappedAxis(*(of(part) for part in zip(*(m.y for m in maps), strict=True)))
     x = MappedAxis(*(of(part) for part in zip(*(m.x for m in maps), strict=True)))
-    row, hflip, scale = (of(getattr(m, name) for m in maps) for name in ("row", "hflip", "scale"))
-    return LayerMap(row, hflip, scale, y, x)
+    row, hflip, vflip, scale = (of(getattr(m, name) for m in maps) for name in ("row", "hflip", "vflip", "scale"))
+    return LayerMap(row, hflip, vflip, scale, y, x)
 
 
 def seen(visible_layer: Tensor, values: Sequence[Tensor]) -> Tensor:

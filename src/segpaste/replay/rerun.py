@@ -158,7 +158,7 @@ class _RecordedSource:
             at = 0, layer.layer
             placement.source_idx[at] = number if layer.source is None else keys.index(SampleKey(*layer.source))
             placement.layer_valid[at] = True
-            for name in ("scale_num", "scale_den", "translate", "hflip"):
+            for name in ("scale_num", "scale_den", "translate", "hflip", "vflip"):
                 getattr(placement, name)[at] = torch.as_tensor(getattr(layer, name), device="cpu")
             placement.carried[at][list(layer.slots)] = True
         return placement

@@ -108,6 +108,8 @@ class PlacementConfig(StrictConfig):
         class_sizes: class id to the ``size_range`` of its objects; other classes use ``size_range`` if it is given,
             else a relative scale. It needs ``grouping`` instance, too.
         hflip_probability: probability of flipping a layer horizontally.
+        vflip_probability: probability of flipping a layer vertically, for objects without an upright, as in aerial and
+            microscopic images. Both flips together turn a layer by 180 degrees.
         paste_prob: probability of pasting anything into an image.
         fixed_share: paste into the same share of every batch, ``paste_prob`` of its images, instead of into each image
             independently with that probability. A number that is not whole is rounded up or down at random for each
@@ -157,6 +159,7 @@ class PlacementConfig(StrictConfig):
     size_range: SizeRange | None = None
     class_sizes: Mapping[int, SizeRange] = FrozenMapping({})
     hflip_probability: Probability = 0.5
+    vflip_probability: Probability = 0.0
     paste_prob: Probability = 0.5
     fixed_share: bool = False
     into_empty: bool = True

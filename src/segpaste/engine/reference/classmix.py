@@ -175,4 +175,5 @@ def where_they_stand(rows: LayerRows, carried: Tensor) -> Placement:
         translate=torch.zeros_like(one),
         hflip=torch.zeros_like(rows.layer_valid),
         carried=carried,
+        vflip=torch.zeros_like(rows.layer_valid),
     )

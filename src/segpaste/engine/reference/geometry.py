@@ -1,7 +1,7 @@
 """Pixel geometry of a layer: its boxes and its look-up tables.
 
-The map of a layer flips the source horizontally within its valid width, scales each axis by ``scale_num / scale_den``
-and translates by whole pixels. It is axis-aligned and therefore separable: each output column has one source column for
+The map of a layer flips the source within its valid extent, scales each axis by ``scale_num / scale_den`` and
+translates by whole pixels. It is axis-aligned and therefore separable: each output column has one source column for
 nearest reads, and taps with weights for interpolated reads, the same in every row. All arithmetic is in integers
 (`segpaste.types.sampling`), so that all backends agree exactly.
 """
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.reference.plan import AxisTable, Region, in_boxes
-from segpaste.engine.schema import Placement
+from segpaste.engine.schema import Orientation, Placement
 from segpaste.types import PaddedBatchedDenseSample, sampling
 from segpaste.types.check import not_none
 from segpaste.types.sampling import outward_boxes
@@ -37,11 +37,20 @@ def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
     return torch.stack([cols.amax(1), rows.amax(1)], dim=1)
 
 
-def mirrored(boxes: Tensor, width: Tensor, hflip: Tensor) -> Tensor:
-    """Flip boxes [..., 4] horizontally within ``width`` where ``hflip`` is True: an edge x goes to width - x."""
+def oriented(boxes: Tensor, extent: Tensor, orientation: Orientation) -> Tensor:
+    """Return boxes as their layers flip them: an edge x goes to width - x, an edge y to height - y.
+
+    Args:
+        boxes: [B, L, K_s, 4] int64, boxes of each layer's source.
+        extent: [B, L, 2] int64, its (width, height).
+        orientation: flips of the layers.
+    """
     x1, y1, x2, y2 = boxes.unbind(-1)
-    flipped = torch.stack([width - x2, y1, width - x1, y2], dim=-1)
-    return torch.where(hflip.unsqueeze(-1), flipped, boxes)
+    width, height = extent.unsqueeze(2).unbind(-1)
+    hflip, vflip = (flips.unsqueeze(-1) for flips in orientation)
+    x1, x2 = torch.where(hflip, width - x2, x1), torch.where(hflip, width - x1, x2)
+    y1, y2 = torch.where(vflip, height - y2, y1), torch.where(vflip, height - y1, y2)
+    return torch.stack([x1, y1, x2, y2], -1)
 
 
 def scaled_boxes(boxes: Tensor, scale_num: Tensor, scale_den: Tensor) -> Tensor:
@@ -114,7 +123,7 @@ def axis_table(
     position = sampling.source_position(pixels, placement.translate[..., axis].unsqueeze(-1), num, den)
     nearest = sampling.nearest_index(position, num)
     outside = (nearest < 0) | (nearest >= extent)
-    flip = placement.hflip.unsqueeze(-1) if axis == 0 else None
+    flip = (placement.hflip, placement.vflip)[axis].unsqueeze(-1)
     radius = num if num_taps == 2 else den
     filter_idx, filter_weight = _taps(position, num, radius, num_taps, extent, flip)
     linear_idx, linear_weight = filter_idx[:, :, :2, :0], filter_weight[:, :, :2, :0]
@@ -125,7 +134,7 @@ def axis_table(
 
 
 def _taps(
-    position: Tensor, num: Tensor, den: Tensor, num_taps: int, extent: Tensor, flip: Tensor | None
+    position: Tensor, num: Tensor, den: Tensor, num_taps: int, extent: Tensor, flip: Tensor
 ) -> tuple[Tensor, Tensor]:
     first, weights = sampling.filter_taps(position, num, den, num_taps)
     index = first.unsqueeze(-1) + torch.arange(num_taps, device=first.device)
@@ -133,9 +142,9 @@ def _taps(
     index = torch.where(weights == 0, used, index)  # pixels without weight are not read
     extent = extent.unsqueeze(-1)
     index = torch.minimum(index.clamp(min=0), (extent - 1).clamp(min=0))
-    index = _mirrored_index(index, extent, None if flip is None else flip.unsqueeze(-1)).clamp(min=0)
+    index = _mirrored_index(index, extent, flip.unsqueeze(-1)).clamp(min=0)
     return index.mT.int().contiguous(), weights.mT.int().contiguous()
 
 
-def _mirrored_index(index: Tensor, extent: Tensor, flip: Tensor | None) -> Tensor:
-    return index if flip is None else torch.where(flip, extent - 1 - index, index)
+def _mirrored_index(index: Tensor, extent: Tensor, flip: Tensor) -> Tensor:
+    return torch.where(flip, extent - 1 - index, index)

@@ -41,6 +41,7 @@ class LayerPlan(NamedTuple):
     carried: Annotated[Tensor, "[B, L, K_s] bool"]
     """The source's instance slots that the layer carries."""
     hflip: Annotated[Tensor, "[B, L] bool"]
+    vflip: Annotated[Tensor, "[B, L] bool"]
     depth_scale: Annotated[Tensor, "[B, L] float32"]
     """Factor on source depth."""
     paste_box: Annotated[Tensor, "[B, L, K_s, 4] int64"]
@@ -138,7 +139,7 @@ class LayerView:
         self.source = source
         self.row = plan.source_idx[:, layer]
         self.carried = plan.carried[:, layer]
-        self.hflip = plan.hflip[:, layer]
+        self.hflip, self.vflip = plan.hflip[:, layer], plan.vflip[:, layer]
         self.depth_scale = plan.depth_scale[:, layer]
         self.reach = in_boxes(plan.paste_box[:, layer], tile)
         self.x = AxisTable(*(t[:, layer, ..., tile.cols].long() for t in plan.x))
@@ -195,7 +196,8 @@ class LayerView:
         nearest = self.nearest(plane).transpose(0, 1)
         unit = sampling.mix_normals(taps.transpose(0, 1), weights[:, 0], nearest).transpose(0, 1)
         x, y, z = unit.unbind(1)
-        return torch.stack([torch.where(self.hflip[:, None, None], -x, x), y, z], dim=1)
+        hflip, vflip = self.hflip[:, None, None], self.vflip[:, None, None]
+        return torch.stack([torch.where(hflip, -x, x), torch.where(vflip, -y, y), z], dim=1)
 
     def image(self) -> Tensor:
         """Return the filtered image, [B, C, h, w], in its own dtype; uint8 in exact integers, rounded half up.

@@ -110,7 +110,8 @@ def read_normals(plan, at, row, source, rows, cols, height, width, nearest, want
     x = tl.where(as_is, x, tl.div_rn(sum_x, norm))
     y = tl.where(as_is, y, tl.div_rn(sum_y, norm))
     z = tl.where(as_is, z, tl.div_rn(sum_z, norm))
-    return tl.where(tl.load(plan.hflip + at) != 0, -x, x), y, z
+    x = tl.where(tl.load(plan.hflip + at) != 0, -x, x)
+    return x, tl.where(tl.load(plan.vflip + at) != 0, -y, y), z
 
 
 @triton.jit

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from segpaste import seeding
 from segpaste.engine.reference import geometry
 from segpaste.engine.reference.draws.slots import Draw, largest, random_bits_62
-from segpaste.engine.schema import GRID_TRIES, LARGEST_NUM, SCALE_DEN, SIZE_DEN, DrawRules, Targets
+from segpaste.engine.schema import GRID_TRIES, LARGEST_NUM, SCALE_DEN, SIZE_DEN, DrawRules, Orientation, Targets
 
 _FAR = 1 << 44
 """Greater than any coordinate or overlap."""
@@ -33,7 +33,7 @@ def draw_scales(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tens
     Args:
         draw: targets, sources and rules.
         chosen: [B, L, K_s] bool, slots to paste.
-        boxes: [B, L, K_s, 4] int64, pixel boxes in the source, mirrored.
+        boxes: [B, L, K_s, 4] int64, pixel boxes in the source, flipped.
 
     Returns:
         Numerators and denominators [B, L, 2] int64, (x, y).
@@ -246,9 +246,11 @@ def _kept(objects: Objects) -> Tensor:
     return torch.where(is_empty, 0, torch.div(doubled, 2, rounding_mode="floor")).unsqueeze(2)
 
 
-def mirrored_sides(sides: Tensor, hflip: Tensor) -> Tensor:
-    """Swap the left and right sides of [B, L, K_s, 4] where the layer is flipped, ``hflip`` [B, L] bool."""
-    return torch.where(hflip[:, :, None, None], sides[..., [2, 1, 0, 3]], sides)
+def oriented_sides(sides: Tensor, orientation: Orientation) -> Tensor:
+    """Return the sides (x1, y1, x2, y2) of boxes, [B, L, K_s, 4], as their layers flip them."""
+    hflip, vflip = (flips[:, :, None, None] for flips in orientation)
+    sides = torch.where(hflip, sides[..., [2, 1, 0, 3]], sides)
+    return torch.where(vflip, sides[..., [0, 3, 2, 1]], sides)
 
 
 def _candidates(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tensor) -> Tensor:

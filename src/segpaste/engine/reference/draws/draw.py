@@ -18,6 +18,7 @@ from segpaste.engine.schema import (
     DrawRules,
     DrawTables,
     LayerRows,
+    Orientation,
     Pick,
     Placement,
     PlacementCounts,
@@ -61,12 +62,15 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
 def _draw(draw: Draw) -> Drawn:
     rules, rows, seeds = draw.rules, draw.rows, draw.targets.seeds[:, None]
     layers = torch.arange(rules.num_layers, device=seeds.device)
-    hflip = seeding.random_u32(seeds, "hflip", layers) < rules.flip_threshold
+    orientation = Orientation(
+        hflip=seeding.random_u32(seeds, "hflip", layers) < rules.flip_threshold,
+        vflip=seeding.random_u32(seeds, "vflip", layers) < rules.vflip_threshold,
+    )
     choice = slots.choose(draw)
-    boxes = geometry.mirrored(draw.sources.boxes, draw.sources.extent[:, :, None, 0], hflip[:, :, None])
+    boxes = geometry.oriented(draw.sources.boxes, draw.sources.extent, orientation)
     scale_num, scale_den = _places.draw_scales(draw, choice.chosen, boxes)
     scaled = geometry.scaled_boxes(boxes, scale_num[:, :, None], scale_den[:, :, None])
-    cut = _places.mirrored_sides(geometry.cut_sides(draw.sources.boxes, draw.sources.extent[:, :, None]), hflip)
+    cut = _places.oriented_sides(geometry.cut_sides(draw.sources.boxes, draw.sources.extent[:, :, None]), orientation)
     region = _places.region_of(draw.tables.region_table, draw.sources.labels)
     objects = _places.Objects(choice.chosen, boxes, scaled, cut, region)
     places = _places.draw_places(draw.targets, rules, objects)
@@ -75,7 +79,8 @@ def _draw(draw: Draw) -> Drawn:
     if rules.takes_part:
         num_wanted = _places.part_of(num_candidates, rules)
         carried = _places.least_covering(places, torch.minimum(num_wanted, draw.targets.num_free))
-    placement = Placement(rows.source_idx, rows.layer_valid, scale_num, scale_den, places.translate, hflip, carried)
+    drawn = rows.source_idx, rows.layer_valid, scale_num, scale_den, places.translate, orientation.hflip, carried
+    placement = Placement(*drawn, orientation.vflip)
     counts = PlacementCounts(
         tried=choice.num_tried + choice.no_source - num_candidates + num_wanted,
         no_source=choice.no_source,

@@ -7,7 +7,7 @@ Common arguments of these functions, in addition to those of `segpaste.engine.tr
     targets, sources, tables, rules: `segpaste.engine.schema.Targets` and so on.
     sizes: `segpaste.engine.triton.draws.draw.SizeArguments`.
     layer: what the functions know of a layer: its index in the whole batch, its row in the tables of the sources, the
-        target, its index in the target, the target's seed, and the flip.
+        target, its index in the target, the target's seed, and the flips.
     span: first and one past the last slot that may be chosen.
     SLOTS: number of slots in a block.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton._numbers import COUNT, HFLIP, PASTE, floor_div, indexed, keyed, upper_32, within
+from segpaste.engine.triton._numbers import COUNT, HFLIP, PASTE, VFLIP, floor_div, indexed, keyed, upper_32, within
 from segpaste.engine.triton.draws._places import (
     COVER_ONE,
     FAR,
@@ -73,9 +73,11 @@ def place_layers(
     valid = layer_valid + b * rules.num_layers
     threshold, end = _choose(counts, priorities, valid, targets, tables, rules, sizes, b, index, LAYERS, OTHERS, BLOCK)
     seed = tl.load(targets.seeds + b)
-    flip = upper_32(indexed(keyed(seed, HFLIP), index)) < rules.flip_threshold
-    tl.store(drawn.hflip + at, flip.to(tl.uint8))
-    layer = at, row, b, index, seed, flip
+    hflip = upper_32(indexed(keyed(seed, HFLIP), index)) < rules.flip_threshold
+    vflip = upper_32(indexed(keyed(seed, VFLIP), index)) < rules.vflip_threshold
+    tl.store(drawn.hflip + at, hflip.to(tl.uint8))
+    tl.store(drawn.vflip + at, vflip.to(tl.uint8))
+    layer = at, row, b, index, seed, hflip, vflip
     span = _mark(drawn, priorities, rules, sizes, at, index, threshold, end, BLOCK)
     tl.debug_barrier()  # marks are read by other threads
     x1, y1, x2, y2, lowest_slot = surround(drawn, sources, sizes, layer, span, SLOTS)

@@ -244,13 +244,14 @@ def chosen_slots(drawn, sizes, layer, slots):
 @triton.jit
 def _boxes(sources, sizes, layer, slots, asked):
     """Return the boxes of a block of slots, flipped, int64, and which of their sides lie on the border of the image."""
-    row, flip = layer[1], layer[5]
+    row, hflip, vflip = layer[1], layer[5], layer[6]
     box = sources.boxes + (row * sizes.num_slots + slots) * 4
     x1, y1 = tl.load(box, mask=asked, other=0), tl.load(box + 1, mask=asked, other=0)
     x2, y2 = tl.load(box + 2, mask=asked, other=0), tl.load(box + 3, mask=asked, other=0)
     width, height = tl.load(sources.extent + 2 * row), tl.load(sources.extent + 2 * row + 1)
-    left, right = tl.where(flip, width - x2, x1), tl.where(flip, width - x1, x2)
-    return left, y1, right, y2, left <= 0, y1 <= 0, right >= width, y2 >= height
+    x1, x2 = tl.where(hflip, width - x2, x1), tl.where(hflip, width - x1, x2)
+    y1, y2 = tl.where(vflip, height - y2, y1), tl.where(vflip, height - y1, y2)
+    return x1, y1, x2, y2, x1 <= 0, y1 <= 0, x2 >= width, y2 >= height
 
 
 @triton.jit

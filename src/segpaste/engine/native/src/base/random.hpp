@@ -13,6 +13,7 @@ constexpr u64 CLASS = 0x3f20d3043e118908;
 constexpr u64 SCALE = 0x907f44312a8069f4;
 constexpr u64 SIZE = 0xeba43d6f84bedccc;
 constexpr u64 HFLIP = 0xa07db77123a688c5;
+constexpr u64 VFLIP = 0xfb467fb3600c6847;
 constexpr u64 PASTE = 0x35ea2aa1d583c1a2;
 constexpr u64 COUNT = 0x2978932b3a49356c;
 constexpr u64 SLOT = 0xa642b73183835865;

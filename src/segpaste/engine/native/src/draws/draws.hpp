@@ -34,6 +34,15 @@ struct Drawer : CoverDrawer {
         return all;
     }
 
+    // The edges of a box along one axis of its picture, flipped, and whether they lie on its border; written at ``to``.
+    void place_axis(const i64* box, i64 size, bool flip, i64 to) const {
+        bool ends[2] = {box[0] <= 0, box[2] >= size};
+        boxes[to] = flip ? size - box[2] : box[0];
+        boxes[to + 2] = flip ? size - box[0] : box[2];
+        cut[to] = ends[flip];
+        cut[to + 2] = ends[!flip];
+    }
+
     // Whether some translation by whole patches keeps the scaled rectangle from corner to opposite inside.
     bool has_room(i64 corner, i64 opposite, i64 size, i64 num) const {
         i64 first = -floor_div(scaled_edge(corner, num, job.scale_den), job.patch);
@@ -234,17 +243,13 @@ struct Drawer : CoverDrawer {
         for (i64 j = 0; j < num_layers; ++j) {
             i64 at = b * num_layers + j, source = row_of(at);
             bool flip = happens(layer_state(job.seeds[b], HFLIP, j), job.flip_threshold);
+            bool over = happens(layer_state(job.seeds[b], VFLIP, j), job.vflip_threshold);
             job.hflip[at] = flip;
-            i64 width = job.source_extent[2 * source];
+            job.vflip[at] = over;
+            const i64* extent = job.source_extent + 2 * source;
             for (i64 k = 0; k < num_slots; ++k) {
-                const i64* box = job.boxes + 4 * (source * num_slots + k);
-                boxes[4 * k] = flip ? width - box[2] : box[0];
-                boxes[4 * k + 1] = box[1];
-                boxes[4 * k + 2] = flip ? width - box[0] : box[2];
-                boxes[4 * k + 3] = box[3];
-                i64 height = job.source_extent[2 * source + 1];
-                bool ends[4] = {box[0] <= 0, box[1] <= 0, box[2] >= width, box[3] >= height};
-                for (i64 side = 0; side < 4; ++side) cut[4 * k + side] = ends[flip && side % 2 == 0 ? 2 - side : side];
+                place_axis(job.boxes + 4 * (source * num_slots + k), extent[0], flip, 4 * k);
+                place_axis(job.boxes + 4 * (source * num_slots + k) + 1, extent[1], over, 4 * k + 1);
             }
             const i64* labels = job.labels + source * num_slots;
             for (i64 k = 0; k < num_slots; ++k) {

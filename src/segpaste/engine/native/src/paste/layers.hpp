@@ -10,7 +10,7 @@ namespace SEGPASTE_NAMESPACE {
 // One layer over one row of the target.
 struct Layer {
     i64 source;  // the row of the source batch
-    bool flip;
+    bool hflip, vflip;
     f32 depth_scale;
     Axis x, y;  // empty where nothing is carried
     const u8* classes;  // [num_mixed], with ClassMix the classes that it pastes, or null

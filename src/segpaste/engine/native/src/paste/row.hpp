@@ -31,15 +31,11 @@ struct TargetRow {
         const f32* edges = job.source_rows.boxes + 4 * (job.source_idx[at] * num_slots + k);
         const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at, *move = job.translate + 2 * at;
         Box part = clipped_box(edges, extent.width, extent.height);  // nothing outside of it is read
-        i64 left = part.x1, right = part.x2;
-        if (job.hflip[at]) {
-            i64 mirrored = extent.width - right;
-            right = extent.width - left;
-            left = mirrored;
-        }
-        Box box = {clamp(scaled_edge(left, num[0], den[0]) + move[0], i64(0), job.width),
+        if (job.hflip[at]) part = {extent.width - part.x2, part.y1, extent.width - part.x1, part.y2};
+        if (job.vflip[at]) part = {part.x1, extent.height - part.y2, part.x2, extent.height - part.y1};
+        Box box = {clamp(scaled_edge(part.x1, num[0], den[0]) + move[0], i64(0), job.width),
                    clamp(scaled_edge(part.y1, num[1], den[1]) + move[1], i64(0), job.height),
-                   clamp(scaled_edge(right, num[0], den[0]) + move[0], i64(0), job.width),
+                   clamp(scaled_edge(part.x2, num[0], den[0]) + move[0], i64(0), job.width),
                    clamp(scaled_edge(part.y2, num[1], den[1]) + move[1], i64(0), job.height)};
         box.x2 = most(box.x1, box.x2);
         box.y2 = most(box.y1, box.y2);
@@ -84,7 +80,7 @@ struct TargetRow {
         for (i64 j = 0; j < job.num_layers; ++j) {
             i64 at = b * job.num_layers + j;
             Layer& layer = layers[j];
-            layer = {job.source_idx[at], job.hflip[at] != 0, depth_scale(at), {}, {}, nullptr};
+            layer = {job.source_idx[at], job.hflip[at] != 0, job.vflip[at] != 0, depth_scale(at), {}, {}, nullptr};
             if (job.mixed_classes) layer.classes = job.mixed_classes + at * job.num_mixed;
             Paste* first = next;
             Box around = {width, height, 0, 0};
@@ -101,8 +97,8 @@ struct TargetRow {
             if (next == first || around.is_empty()) continue;
             seen.reach.enclose(around);
             const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at, *move = job.translate + 2 * at;
-            Map columns = {move[0], num[0], den[0], extent.width, layer.flip};
-            Map lines = {move[1], num[1], den[1], extent.height, false};
+            Map columns = {move[0], num[0], den[0], extent.width, layer.hflip};
+            Map lines = {move[1], num[1], den[1], extent.height, layer.vflip};
             layer.x = make_axis(arena, around.x1, around.x2, columns, job.num_taps, reads_between, job.source_width);
             layer.y = make_axis(arena, around.y1, around.y2, lines, job.num_taps, reads_between, job.source_width);
         }

@@ -140,8 +140,8 @@ inline void read_normals(const Layer& layer, const Planes& source, i64 y, i64 fi
             Vectors unit = {sum.x / norm, sum.y / norm, sum.z / norm};
             normals = unit.where(are_between & (norm >= VANISHING_NORM), normals);
         }
-        store(out + i, layer.flip ? -normals.x : normals.x);
-        store(out + room + i, normals.y);
+        store(out + i, layer.hflip ? -normals.x : normals.x);
+        store(out + room + i, layer.vflip ? -normals.y : normals.y);
         store(out + 2 * room + i, normals.z);
     }
 }
