@@ -76,6 +76,8 @@ def moved_box(source: dict[str, Array], box: Array, placement: Placement, which:
     scales = scales_of(placement.scale_num[which].tolist(), placement.scale_den[which].tolist())
     x1, y1, x2, y2 = (Fraction(float(edge)) for edge in box)
     width, height = extent(source)
+    if placement.swap_axes[which]:
+        x1, y1, x2, y2, width, height = y1, x1, y2, x2, height, width
     if placement.hflip[which]:
         x1, x2 = width - x2, width - x1
     if placement.vflip[which]:

@@ -20,8 +20,8 @@ from segpaste.augmentation import BatchCopyPasteConfig
 
 U = np.uint64
 Box = tuple[int, int, int, int]
-Flips = tuple[bool, bool]
-"""Whether a layer is flipped horizontally, and vertically."""
+Flips = tuple[bool, bool, bool]
+"""Whether a layer is flipped horizontally, and vertically, and whether its axes are swapped before."""
 SCALE_DEN = 65536
 
 
@@ -89,9 +89,16 @@ def draw(images: list[Fields], config: BatchCopyPasteConfig, b: int) -> Drawn:
 
 
 def flips_of(seed: int, config: BatchCopyPasteConfig, j: int) -> Flips:
-    """The flips of one layer."""
-    rules = config.placement
-    return bernoulli(seed, "hflip", rules.hflip_probability, j), bernoulli(seed, "vflip", rules.vflip_probability, j)
+    """The flips of one layer after turns by a quarter, each of which swaps the axes and flips vertically."""
+    rules, flips = config.placement, (False, False, False)
+    turns = bernoulli(seed, "turn", rules.quarter_turn_probability, j)
+    for _ in range(integer(seed, "quarters", 1, 3, j) if turns else 0):
+        flips = flips[1], not flips[0], not flips[2]
+    return (
+        flips[0] != bernoulli(seed, "hflip", rules.hflip_probability, j),
+        flips[1] != bernoulli(seed, "vflip", rules.vflip_probability, j),
+        flips[2],
+    )
 
 
 def place(
@@ -169,7 +176,9 @@ def _scale(
         scale = Fraction(steps[0] * patch, edge) if scale is None else scale
         return scale, scale
     low, high = ceil(rules.scale_range[0] * SCALE_DEN), floor(rules.scale_range[1] * SCALE_DEN)
-    largest = min(_largest_fitting(images, b, images[drawn.source_idx[j]], slots, config), 64 * SCALE_DEN)
+    largest = min(
+        _largest_fitting(images, b, images[drawn.source_idx[j]], slots, config, drawn.flips[j][2]), 64 * SCALE_DEN
+    )
     high = max(low, high)
     limit = min(max(floor(largest * shrunk), low), high)
     num = min(floor(integer(seed, "scale", low, limit, j) / shrunk), 64 * SCALE_DEN)
@@ -177,6 +186,7 @@ def _scale(
         source, slot = images[drawn.source_idx[j]], slots[0] if slots else 0
         x1, y1, x2, y2 = pixel_box(source["boxes"][slot])
         sides = max(x2 - x1, 1), max(y2 - y1, 1)
+        sides = sides[::-1] if drawn.flips[j][2] else sides
         sizes = rules.class_sizes.get(int(source["labels"][slot]), rules.size_range)
         if sizes is not None:
             least, most = ceil(sizes.low * 16), floor(sizes.high * 16)
@@ -194,12 +204,12 @@ def _scale(
 
 
 def _largest_fitting(
-    images: list[Fields], b: int, source: Fields, slots: list[int], config: BatchCopyPasteConfig
+    images: list[Fields], b: int, source: Fields, slots: list[int], config: BatchCopyPasteConfig, swap_axes: bool
 ) -> int:
     """The largest numerator at which no side of the rectangle around the slots is longer than the picture."""
     largest = 64 * SCALE_DEN
     for a, size in enumerate(extent(images[b])):
-        edges = [edge for k in slots for edge in pixel_box(source["boxes"][k])[a::2]]
+        edges = [edge for k in slots for edge in pixel_box(source["boxes"][k])[a ^ swap_axes :: 2]]
         if edges and config.placement.scale_to_fit:
             largest = min(largest, floor(Fraction(size * SCALE_DEN, max(edges) - min(edges))))
     return largest
@@ -386,6 +396,7 @@ def _keep(target: Fields, source: Fields, boxes: dict[int, Box], flips: Flips, c
     for k, (x1, y1, x2, y2) in boxes.items():
         box = (x1 + translate[0], y1 + translate[1], x2 + translate[0], y2 + translate[1])
         cut = cut_sides(pixel_box(source["boxes"][k]), extent(source))
+        cut = [cut[1], cut[0], cut[3], cut[2]] if flips[2] else cut
         cut = [cut[i ^ 2 if flips[i % 2] else i] for i in range(4)]
         shows = any(c and not e for c, e in zip(cut, cut_sides(box, size), strict=True))
         if _fits(box, size, visible) and not (config.source.whole_only and shows):
@@ -413,6 +424,8 @@ def pixel_box(box: Array) -> Box:
 def mapped_box(box: Array, size: tuple[int, int], scale: tuple[Fraction, Fraction], flips: Flips) -> Box:
     """The output pixels whose nearest source pixel is in the box, at translation 0."""
     x1, y1, x2, y2 = pixel_box(box)
+    if flips[2]:
+        x1, y1, x2, y2, size = y1, x1, y2, x2, size[::-1]
     if flips[0]:
         x1, x2 = size[0] - x2, size[0] - x1
     if flips[1]:

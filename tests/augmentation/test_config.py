@@ -102,6 +102,8 @@ REFUSED: dict[str, tuple[Made, dict[str, Any]]] = {
     "hflip_probability above 1": (PlacementConfig, {"hflip_probability": 1.1}),
     "hflip_probability NaN": (PlacementConfig, {"hflip_probability": float("nan")}),
     "vflip_probability above 1": (PlacementConfig, {"vflip_probability": 1.1}),
+    "quarter_turn_probability above 1": (PlacementConfig, {"quarter_turn_probability": 1.1}),
+    "quarter_turn_probability negative": (PlacementConfig, {"quarter_turn_probability": -0.1}),
     "paste_prob negative": (PlacementConfig, {"paste_prob": -0.1}),
     "class_temperature above 1": (PlacementConfig, {"class_temperature": 1.1}),
     "class_temperature negative": (PlacementConfig, {"class_temperature": -0.1}),

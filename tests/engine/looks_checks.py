@@ -55,6 +55,7 @@ def drawn_scene(
         hflip=whole(0, 2, b, layers) == 1,
         carried=batch.instance_valid[index] & (whole(0, 4, b, layers, batch.max_instances) > 0),
         vflip=whole(0, 2, b, layers) == 1,
+        swap_axes=whole(0, 2, b, layers) == 1,
     )
     paste = module(panoptic=panoptic, layers=layers)
     return Scene(batch, batch, paste._tables, paste._rules.paste(torch.device("cpu"))._replace(**rules)), placement

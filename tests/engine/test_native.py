@@ -265,6 +265,8 @@ def test_names_of_draws_are_those_of_seeding() -> None:
         "size",
         "hflip",
         "vflip",
+        "turn",
+        "quarters",
         "paste",
         "count",
         "slot",

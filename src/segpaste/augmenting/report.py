@@ -98,7 +98,7 @@ def _mean_scale(paste: RecordedLayer) -> float:
 
 
 def _is_flipped(paste: RecordedLayer) -> bool:
-    return paste.hflip or paste.vflip
+    return paste.hflip or paste.vflip or paste.swap_axes
 
 
 def draw(augmented: Augmented, paster: Paster) -> list[Comparison]:

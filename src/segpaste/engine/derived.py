@@ -24,6 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from segpaste.engine.orientation import Orientation
 from segpaste.engine.planes import write_back
 from segpaste.engine.reference import geometry
 from segpaste.engine.regions import region_sums
@@ -100,7 +101,7 @@ def _pasted_keypoints(scene: Scene, placement: Placement, outcome: Outcome, exte
         return torch.zeros_like(not_none(target.keypoints))
     given = own[maps.rows, maps.slots].double()
     swapped = torch.stack([given[..., point, :] for point in schema.flip_order], -2)
-    given = torch.where(maps.mirrors[..., None, None], swapped, given)
+    given = torch.where(maps.orientation.mirrors[..., None, None], swapped, given)
     v = given[..., 2]
     points = torch.cat([maps.placed(given[..., :2]), v[..., None]], -1)
     return torch.where(((v != UNLABELLED) & _is_inside(points, extent))[..., None], points, 0.0).float()
@@ -172,28 +173,24 @@ class SlotMaps(NamedTuple):
     Attributes:
         rows: [B, K] int64, row of the source.
         slots: [B, K] int64, slot of the source.
-        hflip, vflip: [B, K] bool.
-        extent: [B, K, 2] float64, (width, height) of the source without padding.
+        orientation: [B, K] bool each.
+        extent: [B, K, 2] float64, (width, height) of the source without padding, after its axes are swapped.
         scale_num, scale_den, translate: [B, K, 2] float64, for x and y.
     """
 
     rows: Tensor
     slots: Tensor
-    hflip: Tensor
-    vflip: Tensor
+    orientation: Orientation
     extent: Tensor
     scale_num: Tensor
     scale_den: Tensor
     translate: Tensor
 
-    @property
-    def mirrors(self) -> Tensor:
-        """True where left and right are exchanged, [B, K] bool: two flips are a turn by 180 degrees."""
-        return self.hflip ^ self.vflip
-
     def placed(self, points: Tensor) -> Tensor:
         """Return where points (x, y) of the source, [B, K, N, 2] float64, are in the target."""
-        flips = torch.stack([self.hflip, self.vflip], -1)[:, :, None]
+        hflip, vflip, swap_axes = self.orientation
+        points = torch.where(swap_axes[..., None, None], points.flip(-1), points)
+        flips = torch.stack([hflip, vflip], -1)[:, :, None]
         points = torch.where(flips, self.extent[:, :, None] - points, points)
         return points * self.scale_num[:, :, None] / self.scale_den[:, :, None] + self.translate[:, :, None]
 
@@ -203,11 +200,11 @@ def slot_maps(scene: Scene, placement: Placement, outcome: Outcome) -> SlotMaps 
     source = scene.source
     if not source.labels.numel() or not placement.source_idx.numel():
         return None
-    extent = geometry.valid_extent(source)[placement.source_idx]
+    extent = geometry.oriented_extent(geometry.valid_extent(source)[placement.source_idx], placement.swap_axes)
     ones = torch.stack([placement.source_idx, *placement.orientation], -1)
     of_layers = torch.cat([placement.scale_num, placement.scale_den, placement.translate, extent, ones], -1)
     found = of_layers.gather(1, outcome.slot_layer.clamp(min=0)[..., None].expand(-1, -1, of_layers.shape[-1]))
     values, slots = found.double(), outcome.slot_source.clamp(0, source.max_instances - 1)
-    num, den, translate, extent, _ = values.split([2, 2, 2, 2, ones.shape[-1]], -1)
-    rows, hflip, vflip = found[..., -ones.shape[-1] :].unbind(-1)
-    return SlotMaps(rows, slots, hflip > 0, vflip > 0, extent, num, den, translate)
+    num, den, translate, extent = (values[..., i : i + 2] for i in range(0, 8, 2))
+    rows, *flags = found[..., 8:].unbind(-1)
+    return SlotMaps(rows, slots, Orientation(*(flag > 0 for flag in flags)), extent, num, den, translate)

@@ -206,10 +206,11 @@ def _moved(case: Case, source: PaddedBatchedDenseSample) -> Tensor:
     slot = case.report.slot_source.clamp(0, source.max_instances - 1)
     x1, y1, x2, y2 = source.boxes[row, slot].double().unbind(-1)
     width, height = valid_extent(source)[row].unbind(-1)
-    flips = placement.hflip.gather(1, layer)
-    x1, x2 = torch.where(flips, width - x2, x1), torch.where(flips, width - x1, x2)
-    flips = placement.vflip.gather(1, layer)
-    y1, y2 = torch.where(flips, height - y2, y1), torch.where(flips, height - y1, y2)
+    hflip, vflip, swaps = (flags.gather(1, layer) for flags in placement.orientation)
+    x1, y1, x2, y2 = (torch.where(swaps, *pair) for pair in ((y1, x1), (x1, y1), (y2, x2), (x2, y2)))
+    width, height = torch.where(swaps, height, width), torch.where(swaps, width, height)
+    x1, x2 = torch.where(hflip, width - x2, x1), torch.where(hflip, width - x1, x2)
+    y1, y2 = torch.where(vflip, height - y2, y1), torch.where(vflip, height - y1, y2)
     index = layer[..., None].expand(-1, -1, 2)
     num, den, shift = (
         getattr(placement, name).gather(1, index).double() for name in ("scale_num", "scale_den", "translate")
@@ -295,11 +296,14 @@ def _pastes(case: Case) -> Tensor:
     for b, k in case.is_paste.nonzero().tolist():
         layer = int(report.slot_layer[b, k])
         row, room = int(report.placement.source_idx[b, layer]), rooms[b]
-        flips = [bool(flip[b, layer]) for flip in (report.placement.hflip, report.placement.vflip)]
+        *flips, swaps = (bool(flags[b, layer]) for flags in report.placement.orientation)
         own = source.keypoints[row, int(report.slot_source[b, k])].tolist()
         for point in range(len(own)):
-            *moved, v = own[swap.get(point, point) if flips[0] != flips[1] else point]
-            moved = [size - at if flip else at for at, size, flip in zip(moved, extents[row], flips, strict=True)]
+            *moved, v = own[swap.get(point, point) if (flips[0] + flips[1] + swaps) % 2 else point]
+            size = extents[row]
+            if swaps:
+                moved, size = moved[::-1], size[::-1]
+            moved = [end - at if flip else at for at, end, flip in zip(moved, size, flips, strict=True)]
             for axis in range(2):
                 num, den = (
                     int(scale[b, layer, axis]) for scale in (report.placement.scale_num, report.placement.scale_den)

@@ -20,7 +20,7 @@ from torch.nn.functional import adaptive_avg_pool2d
 from segpaste._version import __version__
 from segpaste.augmentation import BankSource, BatchCopyPaste, IntraBatchSource, PasteReport
 from segpaste.augmentation.sources.strategies import GivenRows
-from segpaste.engine.schema import Orientation
+from segpaste.engine.orientation import Orientation
 from segpaste.replay.record import RecordedLayer, ReplayRecord
 from segpaste.seeding import SampleKey, key_tensors, keys_of
 from segpaste.types import FIELDS, PaddedBatchedDenseSample, StagedCrops

@@ -176,4 +176,5 @@ def where_they_stand(rows: LayerRows, carried: Tensor) -> Placement:
         hflip=torch.zeros_like(rows.layer_valid),
         carried=carried,
         vflip=torch.zeros_like(rows.layer_valid),
+        swap_axes=torch.zeros_like(rows.layer_valid),
     )

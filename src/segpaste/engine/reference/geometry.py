@@ -1,9 +1,10 @@
 """Pixel geometry of a layer: its boxes and its look-up tables.
 
-The map of a layer flips the source within its valid extent, scales each axis by ``scale_num / scale_den`` and
-translates by whole pixels. It is axis-aligned and therefore separable: each output column has one source column for
-nearest reads, and taps with weights for interpolated reads, the same in every row. All arithmetic is in integers
-(`segpaste.types.sampling`), so that all backends agree exactly.
+The map of a layer swaps the axes of the source or not, flips it within its valid extent, scales each axis by
+``scale_num / scale_den`` and translates by whole pixels. It is axis-aligned and therefore separable: each output column
+has one source column for nearest reads, and taps with weights for interpolated reads, the same in every row. If the
+axes are swapped, an output column has source rows instead. All arithmetic is in integers (`segpaste.types.sampling`),
+so that all backends agree exactly.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from segpaste.engine.orientation import Orientation
 from segpaste.engine.reference.plan import AxisTable, Region, in_boxes
-from segpaste.engine.schema import Orientation, Placement
+from segpaste.engine.schema import Placement
 from segpaste.types import PaddedBatchedDenseSample, sampling
 from segpaste.types.check import not_none
 from segpaste.types.sampling import outward_boxes
@@ -37,17 +39,22 @@ def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
     return torch.stack([cols.amax(1), rows.amax(1)], dim=1)
 
 
+def oriented_extent(extent: Tensor, swap_axes: Tensor) -> Tensor:
+    """Return the (width, height) [..., 2] of sources whose axes are swapped or not, ``swap_axes`` [...] bool."""
+    return torch.where(swap_axes.unsqueeze(-1), extent.flip(-1), extent)
+
+
 def oriented(boxes: Tensor, extent: Tensor, orientation: Orientation) -> Tensor:
-    """Return boxes as their layers flip them: an edge x goes to width - x, an edge y to height - y.
+    """Return boxes as their layers turn and flip them: an edge x goes to width - x, an edge y to height - y.
 
     Args:
         boxes: [B, L, K_s, 4] int64, boxes of each layer's source.
         extent: [B, L, 2] int64, its (width, height).
-        orientation: flips of the layers.
+        orientation: turns and flips of the layers.
     """
-    x1, y1, x2, y2 = boxes.unbind(-1)
-    width, height = extent.unsqueeze(2).unbind(-1)
-    hflip, vflip = (flips.unsqueeze(-1) for flips in orientation)
+    hflip, vflip, swap_axes = (flags.unsqueeze(-1) for flags in orientation)
+    x1, y1, x2, y2 = torch.where(swap_axes.unsqueeze(-1), boxes[..., [1, 0, 3, 2]], boxes).unbind(-1)
+    width, height = oriented_extent(extent, orientation.swap_axes).unsqueeze(2).unbind(-1)
     x1, x2 = torch.where(hflip, width - x2, x1), torch.where(hflip, width - x1, x2)
     y1, y2 = torch.where(vflip, height - y2, y1), torch.where(vflip, height - y1, y2)
     return torch.stack([x1, y1, x2, y2], -1)
@@ -113,7 +120,7 @@ def axis_table(
         placement: the maps of all layers.
         axis: 0 for x, 1 for y.
         out_size: W or H of the target canvas.
-        extent: [B, L] int64, the source's valid width or height.
+        extent: [B, L] int64, the width or height of the source without padding, after its axes are swapped.
         num_taps: T of the image filter.
         with_linear: build the taps of linear interpolation; if False they are empty, [B, L, 2, 0].
     """

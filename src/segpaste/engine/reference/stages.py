@@ -81,13 +81,13 @@ def layer_plan(scene: Scene, placement: Placement) -> LayerPlan:
     with_linear = target.depth is not None or target.normals is not None
     boxes = outward_boxes(source.boxes)[placement.source_idx]
     boxes = geometry.oriented(boxes, extent, placement.orientation)
+    extent = geometry.oriented_extent(extent, placement.swap_axes)
     boxes = geometry.scaled_boxes(boxes, placement.scale_num[:, :, None], placement.scale_den[:, :, None])
     boxes = boxes + placement.translate.repeat(1, 1, 2)[:, :, None]
     return LayerPlan(
         source_idx=placement.source_idx,
         carried=placement.carried,
-        hflip=placement.hflip,
-        vflip=placement.vflip,
+        **placement.orientation._asdict(),
         depth_scale=depth_scale(scene, placement),
         paste_box=geometry.clipped(boxes, target.canvas_size),
         target_box=geometry.clipped(outward_boxes(target.boxes), target.canvas_size),

@@ -177,7 +177,10 @@ def tables(
         at = b * plan.num_layers + j
         row = tl.load(plan.source_idx + at)
         hflip, vflip = tl.load(plan.hflip + at) != 0, tl.load(plan.vflip + at) != 0
-        width, height = valid_extent(source, row, BLOCK)
+        swap_axes = tl.load(plan.swap_axes + at) != 0
+        valid_width, valid_height = valid_extent(source, row, BLOCK)
+        width = tl.where(swap_axes, valid_height, valid_width)
+        height = tl.where(swap_axes, valid_width, valid_height)
         x_num, y_num = tl.load(maps.scale_num + at * 2), tl.load(maps.scale_num + at * 2 + 1)
         x_den, y_den = tl.load(maps.scale_den + at * 2), tl.load(maps.scale_den + at * 2 + 1)
         x_move, y_move = tl.load(maps.translate + at * 2), tl.load(maps.translate + at * 2 + 1)
@@ -191,7 +194,8 @@ def tables(
             for first in range(0, plan.num_slots, BLOCK):
                 slot = first + tl.arange(0, BLOCK)
                 there, slots = slot < plan.num_slots, at * plan.num_slots + slot
-                x1, y1, x2, y2 = _source_box(source, plan, row, slot, width, height)
+                x1, y1, x2, y2 = _source_box(source, plan, row, slot, valid_width, valid_height)
+                x1, y1, x2, y2 = _swapped(swap_axes, x1, y1, x2, y2)
                 x1, x2 = tl.where(hflip, width - x2, x1), tl.where(hflip, width - x1, x2)
                 y1, y2 = tl.where(vflip, height - y2, y1), tl.where(vflip, height - y1, y2)
                 x1, x2 = (
@@ -245,6 +249,13 @@ def _source_box(source, plan, row, slot, width, height):
     if plan.num_slots > source.num_slots:
         x2, y2 = tl.where(there, x2, width), tl.where(there, y2, height)
     return x1, y1, x2, y2
+
+
+@triton.jit
+def _swapped(swap_axes, x1, y1, x2, y2):
+    """Return boxes with x and y exchanged where ``swap_axes``."""
+    left, right = tl.where(swap_axes, y1, x1), tl.where(swap_axes, y2, x2)
+    return left, tl.where(swap_axes, x1, y1), right, tl.where(swap_axes, x2, y2)
 
 
 @triton.jit

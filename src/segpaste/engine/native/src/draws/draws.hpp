@@ -34,6 +34,15 @@ struct Drawer : CoverDrawer {
         return all;
     }
 
+    // How a layer is turned, by quarters anticlockwise, and then flipped.
+    void draw_orientation(i64 seed, i64 j, i64 at) const {
+        i64 quarters = 0;
+        if (happens(layer_state(seed, TURN, j), job.turn_threshold)) quarters = integer(layer_state(seed, QUARTERS, j), 1, 3);
+        job.hflip[at] = happens(layer_state(seed, HFLIP, j), job.flip_threshold) != (quarters >= 2);
+        job.vflip[at] = happens(layer_state(seed, VFLIP, j), job.vflip_threshold) != (quarters == 1 || quarters == 2);
+        job.swap_axes[at] = quarters % 2;
+    }
+
     // The edges of a box along one axis of its picture, flipped, and whether they lie on its border; written at ``to``.
     void place_axis(const i64* box, i64 size, bool flip, i64 to) const {
         bool ends[2] = {box[0] <= 0, box[2] >= size};
@@ -242,14 +251,13 @@ struct Drawer : CoverDrawer {
         job.outside_region[b] = job.covers_too_much[b] = 0;
         for (i64 j = 0; j < num_layers; ++j) {
             i64 at = b * num_layers + j, source = row_of(at);
-            bool flip = happens(layer_state(job.seeds[b], HFLIP, j), job.flip_threshold);
-            bool over = happens(layer_state(job.seeds[b], VFLIP, j), job.vflip_threshold);
-            job.hflip[at] = flip;
-            job.vflip[at] = over;
+            draw_orientation(job.seeds[b], j, at);
+            i64 x_axis = job.swap_axes[at], y_axis = !x_axis;
             const i64* extent = job.source_extent + 2 * source;
             for (i64 k = 0; k < num_slots; ++k) {
-                place_axis(job.boxes + 4 * (source * num_slots + k), extent[0], flip, 4 * k);
-                place_axis(job.boxes + 4 * (source * num_slots + k) + 1, extent[1], over, 4 * k + 1);
+                const i64* box = job.boxes + 4 * (source * num_slots + k);
+                place_axis(box + x_axis, extent[x_axis], job.hflip[at], 4 * k);
+                place_axis(box + y_axis, extent[y_axis], job.vflip[at], 4 * k + 1);
             }
             const i64* labels = job.labels + source * num_slots;
             for (i64 k = 0; k < num_slots; ++k) {
@@ -271,7 +279,7 @@ struct Drawer : CoverDrawer {
     }
 };
 
-// Rows for the layers, and slots, scale, flip and place for every layer of every target.
+// Rows for the layers, and slots, scale, orientation and place for every layer of every target.
 inline ErrorCode draw(const DrawJob& job, Arena& arena) {
     Mark before = mark(arena);
     i64 k = job.num_source_slots, count = job.num_layers * k, num_own = job.num_rows ? job.num_source_rows / job.num_rows : 0;
