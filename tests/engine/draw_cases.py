@@ -60,7 +60,7 @@ RULES: dict[str, dict[str, Any]] = {
     "keeps place": {"keeps_place": 1},
     "flips vertically": {"vflip_threshold": 1 << 31},
     "turns": {"turn_threshold": 3 << 30},
-    "turns in place": {"turn_threshold": 3 << 30, "keeps_place": 1, "hides_cuts": 1},
+    "turns in place": {"turn_threshold": 3 << 30, "keeps_place": 1, "clips": 1},
     "turns on patches": {"turn_threshold": 3 << 30, **_PATCHES},
     "hides cuts": {"keeps_place": 1, "hides_cuts": 1, "clips": 1},
     "fits scale": {"fits_scale": 1, "high_scale": 200000},

@@ -115,7 +115,9 @@ def test_rounds_of_removal(monkeypatch: pytest.MonkeyPatch) -> None:
         return look(scene, plan, *arguments)
 
     monkeypatch.setattr(stages, "_look", counted)
-    given = drawn_scene(batch, 122, layers=6, panoptic=rules, min_area_px=20)
+    scene, placement = drawn_scene(batch, 122, layers=6, panoptic=rules, min_area_px=20)
+    upright = torch.zeros_like(placement.hflip)
+    given = scene, replace(placement, vflip=upright, swap_axes=upright)
     found = assert_settled_alike(*given)
     assert len(set(num_carried)) == 3
     for one, other in zip(settled_by_kernels(*given, hides=True), found, strict=True):
