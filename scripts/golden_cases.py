@@ -207,6 +207,14 @@ def _variants() -> Iterator[tuple[str, Options]]:
     yield "blur", {"harmonize": {"blur_px": 1.5}}
     yield "cover_void", {"placement": {"cover_void": True, "layers": 2}}
     yield "depth_order", {"depth_order": "value", "placement": {"layers": 3}, "filled_depth": True}
+    yield "vflip", {"placement": {"vflip_probability": 0.5, "layers": 3}}
+    yield "vflip,objects", {"placement": {**by_object, "vflip_probability": 1.0, "partial": "clip"}}
+    yield "vflip,keep", {"placement": {**kept, "vflip_probability": 1.0}, "source": {"whole_only": True}}
+    yield "turns", {"placement": {"quarter_turn_probability": 0.75, "layers": 3}}
+    yield "turns,objects", {"placement": {**by_object, "quarter_turn_probability": 1.0, "partial": "clip"}}
+    yield "turns,keep", {"placement": {**kept, "quarter_turn_probability": 0.75}, "source": {"whole_only": True}}
+    turned_patches: Options = {**by_canvas, "pad_to_multiple": 4, "quarter_turn_probability": 0.75}
+    yield "turns,patches", {"placement": turned_patches}
 
 
 def _options() -> Iterator[Case]:

@@ -180,6 +180,8 @@ def _placement(draws: Draws, kind: str, inplace: bool, *, has_classes: bool) -> 
         scale_range=(0.5, 2.0) if wide else draws.one_of(ranges),
         scale_to_fit=draws.chance(0.5),
         hflip_probability=draws.one_of((0.5, 0.0, 1.0)),
+        vflip_probability=draws.one_of((0.0, 0.5, 1.0)),
+        quarter_turn_probability=draws.one_of((0.0, 0.75, 1.0)),
         k_range=draws.one_of(((1, 256), (1, 2), (2, 3))),
         class_temperature=0.0 if kind == "bank" else draws.one_of((0.0, 1.0)),
         max_attempts=1 if keeps else draws.one_of((1, 3, 8)),

@@ -218,6 +218,8 @@ def _placement(
         scale_den=scales[..., 1],
         translate=torch.tensor(moves, dtype=torch.int64).view(*shape, 2),
         hflip=torch.from_numpy(draws.noise(*shape) < 0.5),
+        vflip=torch.from_numpy(draws.noise(*shape) < 0.5),
+        swap_axes=torch.from_numpy(draws.noise(*shape) < 0.5),
         carried=wanted & room.view_as(wanted),
     )
 

@@ -149,6 +149,16 @@ OPTIONS = {
         {"placement": {"hflip_probability": 1.0}},
         ("hflip_probability=0", "hflip_probability=1"),
     ),
+    "vflip": Option(
+        placed(vflip_probability=0.0),
+        {"placement": {"vflip_probability": 1.0}},
+        ("vflip_probability=0", "vflip_probability=1"),
+    ),
+    "turns": Option(
+        placed(),
+        {"placement": {"quarter_turn_probability": 0.75}},
+        ("quarter_turn_probability=0", "quarter_turn_probability=0.75"),
+    ),
     "cover": Option(
         {"placement": {**LARGE, "scale_to_fit": True}},
         {"placement": {"max_cover_frac": 0.1}},

@@ -55,7 +55,7 @@ def draw(
     drawn = Drawn(
         source_idx=[1 + k for k in order],
         layer_valid=[k in keys for k in order],
-        hflip=[brute_force_draws.bernoulli(seed, "hflip", config.placement.hflip_probability, j) for j in range(num)],
+        flips=[brute_force_draws.flips_of(seed, config, j) for j in range(num)],
     )
     usable = [
         crop if k in keys else {**crop, "instance_valid": crop["instance_valid"] & False}

@@ -75,8 +75,12 @@ def moved_box(source: dict[str, Array], box: Array, placement: Placement, which:
     """Return the box of a source where its layer shows it."""
     scales = scales_of(placement.scale_num[which].tolist(), placement.scale_den[which].tolist())
     x1, y1, x2, y2 = (Fraction(float(edge)) for edge in box)
+    width, height = extent(source)
+    if placement.swap_axes[which]:
+        x1, y1, x2, y2, width, height = y1, x1, y2, x2, height, width
     if placement.hflip[which]:
-        width = extent(source)[0]
         x1, x2 = width - x2, width - x1
+    if placement.vflip[which]:
+        y1, y2 = height - y2, height - y1
     offset = placement.translate[which].tolist()
     return np.array([np.float32(float(v * scales[i % 2] + offset[i % 2])) for i, v in enumerate((x1, y1, x2, y2))])

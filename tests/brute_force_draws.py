@@ -20,6 +20,8 @@ from segpaste.augmentation import BatchCopyPasteConfig
 
 U = np.uint64
 Box = tuple[int, int, int, int]
+Flips = tuple[bool, bool, bool]
+"""Whether a layer is flipped horizontally, and vertically, and whether its axes are swapped before."""
 SCALE_DEN = 65536
 
 
@@ -59,7 +61,7 @@ class Drawn:
     source_idx: list[int] = field(default_factory=list)
     layer_valid: list[bool] = field(default_factory=list)
     scale: list[tuple[Fraction, Fraction]] = field(default_factory=list)
-    hflip: list[bool] = field(default_factory=list)
+    flips: list[Flips] = field(default_factory=list)
     translate: list[tuple[int, int]] = field(default_factory=list)
     carried: list[list[int]] = field(default_factory=list)
     tried: int = 0
@@ -81,9 +83,22 @@ def draw(images: list[Fields], config: BatchCopyPasteConfig, b: int) -> Drawn:
         keys = {s: bits(seed, "source", j, seeds[s], seeds[:s].count(seeds[s])) // 4 for s in candidates}
         drawn.source_idx.append(max(candidates, key=keys.__getitem__, default=0))
         drawn.layer_valid.append(bool(candidates))
-        drawn.hflip.append(bernoulli(seed, "hflip", rules.hflip_probability, j))
+        drawn.flips.append(flips_of(seed, config, j))
     place(images, config, b, drawn, bool(candidates))
     return drawn
+
+
+def flips_of(seed: int, config: BatchCopyPasteConfig, j: int) -> Flips:
+    """The flips of one layer after turns by a quarter, each of which swaps the axes and flips vertically."""
+    rules, flips = config.placement, (False, False, False)
+    turns = bernoulli(seed, "turn", rules.quarter_turn_probability, j)
+    for _ in range(integer(seed, "quarters", 1, 3, j) if turns else 0):
+        flips = flips[1], not flips[0], not flips[2]
+    return (
+        flips[0] != bernoulli(seed, "hflip", rules.hflip_probability, j),
+        flips[1] != bernoulli(seed, "vflip", rules.vflip_probability, j),
+        flips[2],
+    )
 
 
 def place(
@@ -114,7 +129,7 @@ def _take_part(images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn
     for j, slots in enumerate(drawn.carried):
         source, (tx, ty) = images[drawn.source_idx[j]], drawn.translate[j]
         for k in slots:
-            x1, y1, x2, y2 = mapped_box(source["boxes"][k], extent(source)[0], drawn.scale[j], drawn.hflip[j])
+            x1, y1, x2, y2 = mapped_box(source["boxes"][k], extent(source), drawn.scale[j], drawn.flips[j])
             part = cover(images[b], (x1 + tx, y1 + ty, x2 + tx, y2 + ty))
             covers.append((floor(part * 2**22), j, k))
     wanted = round(Fraction(str(config.placement.originals.candidate_frac)) * len(covers))
@@ -161,7 +176,9 @@ def _scale(
         scale = Fraction(steps[0] * patch, edge) if scale is None else scale
         return scale, scale
     low, high = ceil(rules.scale_range[0] * SCALE_DEN), floor(rules.scale_range[1] * SCALE_DEN)
-    largest = min(_largest_fitting(images, b, images[drawn.source_idx[j]], slots, config), 64 * SCALE_DEN)
+    largest = min(
+        _largest_fitting(images, b, images[drawn.source_idx[j]], slots, config, drawn.flips[j][2]), 64 * SCALE_DEN
+    )
     high = max(low, high)
     limit = min(max(floor(largest * shrunk), low), high)
     num = min(floor(integer(seed, "scale", low, limit, j) / shrunk), 64 * SCALE_DEN)
@@ -169,6 +186,7 @@ def _scale(
         source, slot = images[drawn.source_idx[j]], slots[0] if slots else 0
         x1, y1, x2, y2 = pixel_box(source["boxes"][slot])
         sides = max(x2 - x1, 1), max(y2 - y1, 1)
+        sides = sides[::-1] if drawn.flips[j][2] else sides
         sizes = rules.class_sizes.get(int(source["labels"][slot]), rules.size_range)
         if sizes is not None:
             least, most = ceil(sizes.low * 16), floor(sizes.high * 16)
@@ -186,12 +204,12 @@ def _scale(
 
 
 def _largest_fitting(
-    images: list[Fields], b: int, source: Fields, slots: list[int], config: BatchCopyPasteConfig
+    images: list[Fields], b: int, source: Fields, slots: list[int], config: BatchCopyPasteConfig, swap_axes: bool
 ) -> int:
     """The largest numerator at which no side of the rectangle around the slots is longer than the picture."""
     largest = 64 * SCALE_DEN
     for a, size in enumerate(extent(images[b])):
-        edges = [edge for k in slots for edge in pixel_box(source["boxes"][k])[a::2]]
+        edges = [edge for k in slots for edge in pixel_box(source["boxes"][k])[a ^ swap_axes :: 2]]
         if edges and config.placement.scale_to_fit:
             largest = min(largest, floor(Fraction(size * SCALE_DEN, max(edges) - min(edges))))
     return largest
@@ -204,7 +222,7 @@ def _has_room(
     if not slots:
         return True
     source, rules = images[drawn.source_idx[j]], config.placement
-    boxes = [mapped_box(source["boxes"][k], extent(source)[0], (scale, scale), drawn.hflip[j]) for k in slots]
+    boxes = [mapped_box(source["boxes"][k], extent(source), (scale, scale), drawn.flips[j]) for k in slots]
     for a, size in enumerate(extent(images[b])):
         start, end = min(box[a] for box in boxes), max(box[a + 2] for box in boxes)
         least = ceil(Fraction(-start, rules.pad_to_multiple)) * rules.pad_to_multiple
@@ -312,10 +330,10 @@ Found = tuple[tuple[int, int], list[int], list[int], list[int]]
 def _place(images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Drawn, j: int, slots: list[int]) -> Found:
     """The best of ``max_attempts`` places of one layer, and the slots that are pasted there."""
     source = images[drawn.source_idx[j]]
-    boxes = {k: mapped_box(source["boxes"][k], extent(source)[0], drawn.scale[j], drawn.hflip[j]) for k in slots}
+    boxes = {k: mapped_box(source["boxes"][k], extent(source), drawn.scale[j], drawn.flips[j]) for k in slots}
     size, rules, best = extent(images[b]), config.placement, None
     if rules.position == "keep":
-        return _keep(images[b], source, boxes, drawn.hflip[j], config)
+        return _keep(images[b], source, boxes, drawn.flips[j], config)
     visible = Fraction(str(rules.min_visible_frac))
     for attempt in range(config.placement.max_attempts):
         translate = [0, 0]
@@ -361,13 +379,13 @@ def in_region(target: Fields, box: Box, label: int, config: BatchCopyPasteConfig
     return sum(inside) >= Fraction(str(config.placement.region_frac)) * len(inside)
 
 
-def _keep(target: Fields, source: Fields, boxes: dict[int, Box], hflip: bool, config: BatchCopyPasteConfig) -> Found:
+def _keep(target: Fields, source: Fields, boxes: dict[int, Box], flips: Flips, config: BatchCopyPasteConfig) -> Found:
     """The centre of all of them stays, and those fit whose cut sides are borders of the target, too."""
     if not boxes:
         return (0, 0), [], [], []
     size = extent(target)
     one = Fraction(1), Fraction(1)
-    before = [mapped_box(source["boxes"][k], extent(source)[0], one, hflip) for k in boxes]
+    before = [mapped_box(source["boxes"][k], extent(source), one, flips) for k in boxes]
     translate = []
     for a in range(2):
         centre = Fraction(min(box[a] for box in before) + max(box[a + 2] for box in before), 2)
@@ -378,7 +396,8 @@ def _keep(target: Fields, source: Fields, boxes: dict[int, Box], hflip: bool, co
     for k, (x1, y1, x2, y2) in boxes.items():
         box = (x1 + translate[0], y1 + translate[1], x2 + translate[0], y2 + translate[1])
         cut = cut_sides(pixel_box(source["boxes"][k]), extent(source))
-        cut = [cut[2], cut[1], cut[0], cut[3]] if hflip else cut
+        cut = [cut[1], cut[0], cut[3], cut[2]] if flips[2] else cut
+        cut = [cut[i ^ 2 if flips[i % 2] else i] for i in range(4)]
         shows = any(c and not e for c, e in zip(cut, cut_sides(box, size), strict=True))
         if _fits(box, size, visible) and not (config.source.whole_only and shows):
             fits.append(k)
@@ -402,11 +421,15 @@ def pixel_box(box: Array) -> Box:
     return floor(x1), floor(y1), ceil(x2), ceil(y2)
 
 
-def mapped_box(box: Array, width: int, scale: tuple[Fraction, Fraction], flip: bool) -> Box:
+def mapped_box(box: Array, size: tuple[int, int], scale: tuple[Fraction, Fraction], flips: Flips) -> Box:
     """The output pixels whose nearest source pixel is in the box, at translation 0."""
     x1, y1, x2, y2 = pixel_box(box)
-    if flip:
-        x1, x2 = width - x2, width - x1
+    if flips[2]:
+        x1, y1, x2, y2, size = y1, x1, y2, x2, size[::-1]
+    if flips[0]:
+        x1, x2 = size[0] - x2, size[0] - x1
+    if flips[1]:
+        y1, y2 = size[1] - y2, size[1] - y1
     a, b, c, d = (ceil(v * scale[i % 2] - Fraction(1, 2)) for i, v in enumerate((x1, y1, x2, y2)))
     return a, b, c, d
 

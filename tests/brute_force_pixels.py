@@ -40,6 +40,8 @@ class Layer:
     columns: Axis
     rows: Axis
     hflip: bool
+    vflip: bool
+    swap_axes: bool
     depth_scale: np.float32
 
 
@@ -105,13 +107,15 @@ def layer_over(
     source_width, source_height = extent(source)
     x_scale, y_scale = scales_of(placement.scale_num[which].tolist(), placement.scale_den[which].tolist())
     tx, ty = placement.translate[which].tolist()
-    flip = bool(placement.hflip[which])
-    columns = axis(width, tx, x_scale, source_width, flip, config.antialias)
-    rows = axis(height, ty, y_scale, source_height, False, config.antialias)
+    hflip, vflip, swap_axes = (bool(flags[which]) for flags in placement.orientation)
+    if swap_axes:
+        source_width, source_height = source_height, source_width
+    columns = axis(width, tx, x_scale, source_width, hflip, config.antialias)
+    rows = axis(height, ty, y_scale, source_height, vflip, config.antialias)
     depth_scale = np.float32(focal_length(target) / focal_length(source) if metric and "depth" in source else 1)
     if config.perspective_depth:
         depth_scale *= np.sqrt(np.float32(1 / (x_scale * y_scale)))
-    return Layer(source, columns, rows, flip, depth_scale)
+    return Layer(source, columns, rows, hflip, vflip, swap_axes, depth_scale)
 
 
 def scales_of(num: list[int], den: list[int]) -> tuple[Fraction, Fraction]:
@@ -131,7 +135,12 @@ def focal_length(image: Fields) -> np.float64:
 def source_pixel(layer: Layer, y: int, x: int) -> tuple[int, int] | None:
     """(row, column) of the nearest source pixel, where the layer reaches."""
     row, column = layer.rows.nearest[y], layer.columns.nearest[x]
-    return None if row is None or column is None else (row, column)
+    return None if row is None or column is None else in_source(layer, row, column)
+
+
+def in_source(layer: Layer, row: int, column: int) -> tuple[int, int]:
+    """(row, column) of the source, for what the axes of the layer say."""
+    return (column, row) if layer.swap_axes else (row, column)
 
 
 def covering(layer: Layer, slots: list[int], y: int, x: int) -> list[int]:
@@ -143,7 +152,7 @@ def covering(layer: Layer, slots: list[int], y: int, x: int) -> list[int]:
 def four_taps(layer: Layer, y: int, x: int) -> list[tuple[int, int, np.float32]]:
     """(row, column, weight) of the linear taps, row by row."""
     return [
-        (row, column, np.float32(wy * wx) / np.float32(2048 * 2048))
+        (*in_source(layer, row, column), np.float32(wy * wx) / np.float32(2048 * 2048))
         for row, wy in layer.rows.linear[y]
         for column, wx in layer.columns.linear[x]
     ]
@@ -183,8 +192,12 @@ def normal_at(layer: Layer, y: int, x: int) -> Array:
     at_centre = any(weight == 1 for _, _, weight in found)
     if near.any() and norm >= np.float32(1e-3) and not at_centre:
         near = total / norm
+    if layer.swap_axes:
+        near = near[[1, 0, 2]]
     if layer.hflip:
         near[0] = -near[0]
+    if layer.vflip:
+        near[1] = -near[1]
     return near
 
 
@@ -193,7 +206,7 @@ def colour_at(layer: Layer, y: int, x: int) -> Array:
     total = np.zeros(len(image), np.int64 if image.dtype == np.uint8 else np.float64)
     for row, wy in layer.rows.filtered[y]:
         for column, wx in layer.columns.filtered[x]:
-            total += wy * wx * image[:, row, column].astype(total.dtype)
+            total += wy * wx * image[(slice(None), *in_source(layer, row, column))].astype(total.dtype)
     return (total + (1 << 21)) >> 22 if image.dtype == np.uint8 else total / (1 << 22)
 
 

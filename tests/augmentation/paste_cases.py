@@ -85,6 +85,8 @@ def placements(draw: st.DrawFn, *, has_classes: bool) -> PlacementConfig:
         **options,
         region_frac=draw(st.sampled_from([0.4, 0.1, 1.0])),
         hflip_probability=draw(st.sampled_from([0.5, 0.0, 1.0])),
+        vflip_probability=draw(st.sampled_from([0.0, 0.5, 1.0])),
+        quarter_turn_probability=draw(st.sampled_from([0.75, 0.0, 1.0])),
         paste_prob=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5])),
         k_range=draw(st.sampled_from([(1, 256), (1, 2), (0, 3)])),
         k_to_available=draw(st.booleans()),

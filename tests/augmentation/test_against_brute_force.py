@@ -56,7 +56,7 @@ def assert_draws_equal(recording: Recording, b: int, drawn: brute_force_draws.Dr
     assert actual.layer_valid[b].tolist() == drawn.layer_valid
     scales = map(scales_of, actual.scale_num[b].tolist(), actual.scale_den[b].tolist())
     assert list(scales) == drawn.scale
-    assert actual.hflip[b].tolist() == drawn.hflip
+    assert list(zip(*(flags[b].tolist() for flags in actual.orientation), strict=True)) == drawn.flips
     assert [tuple(t) for t in actual.translate[b].tolist()] == drawn.translate
     assert [row.nonzero().flatten().tolist() for row in actual.carried[b]] == drawn.carried
     for name in ("tried", "no_source", "no_free_slot", "does_not_fit", "outside_region", "covers_too_much"):

@@ -161,7 +161,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "grouping": "instance",
         "layers": 2,
     },
-    "kept": {"position": "keep"},
+    "kept": {"position": "keep", "vflip_probability": 0.5, "quarter_turn_probability": 0.75},
     "least covering": {"k_range": (0, 9), "k_to_available": True, "max_cover_frac": 0.9, "candidate_frac": 0.7},
     "over void": {"cover_void": True, "layers": 2},
     "into objects": {"into_empty": False, "layers": 2},

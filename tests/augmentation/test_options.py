@@ -53,8 +53,8 @@ def placed_with(kernels: str, batch: PaddedBatchedDenseSample, seed: int = 0, **
 def drawn_boxes(batch: PaddedBatchedDenseSample, placement: Placement) -> torch.Tensor:
     """Return the boxes of the objects of each layer after placement, cut or not, [B, L, K, 4]."""
     boxes = outward_boxes(batch.boxes)[placement.source_idx]
-    width = torch.tensor(batch.canvas_size[1])
-    boxes = geometry.mirrored(boxes, width, placement.hflip[:, :, None])
+    extent = torch.tensor(batch.canvas_size[::-1]).expand(*placement.source_idx.shape, 2)
+    boxes = geometry.oriented(boxes, extent, placement.orientation)
     boxes = geometry.scaled_boxes(boxes, placement.scale_num[:, :, None], placement.scale_den[:, :, None])
     return boxes + placement.translate.repeat(1, 1, 2)[:, :, None]
 

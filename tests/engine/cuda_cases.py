@@ -78,6 +78,8 @@ def placed(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, *
         scale_den=torch.tensor([4, 5], device=DEVICE).repeat(num_images, 2, 1),
         translate=torch.stack([layers, 2 * layers + 1], -1),
         hflip=layers == 1,
+        vflip=layers == 0,
+        swap_axes=layers == 1,
         carried=source.instance_valid[layers % source.batch_size] & (num_slots > 0),
     )
     paste = module()

@@ -55,7 +55,7 @@ class TestDraw:
             without = reference.draw(*plain)
             differs |= any(
                 not torch.equal(getattr(expected[0], key), getattr(without[0], key))
-                for key in ("source_idx", "scale_num", "translate", "hflip", "carried")
+                for key in ("source_idx", "scale_num", "translate", "hflip", "vflip", "swap_axes", "carried")
                 if getattr(expected[0], key).shape == getattr(without[0], key).shape
             )
         assert num_pasted > 0

@@ -54,6 +54,8 @@ def drawn_scene(
         translate=whole(-6, 10, b, layers, 2),
         hflip=whole(0, 2, b, layers) == 1,
         carried=batch.instance_valid[index] & (whole(0, 4, b, layers, batch.max_instances) > 0),
+        vflip=whole(0, 2, b, layers) == 1,
+        swap_axes=whole(0, 2, b, layers) == 1,
     )
     paste = module(panoptic=panoptic, layers=layers)
     return Scene(batch, batch, paste._tables, paste._rules.paste(torch.device("cpu"))._replace(**rules)), placement
@@ -113,7 +115,9 @@ def test_rounds_of_removal(monkeypatch: pytest.MonkeyPatch) -> None:
         return look(scene, plan, *arguments)
 
     monkeypatch.setattr(stages, "_look", counted)
-    given = drawn_scene(batch, 122, layers=6, panoptic=rules, min_area_px=20)
+    scene, placement = drawn_scene(batch, 122, layers=6, panoptic=rules, min_area_px=20)
+    upright = torch.zeros_like(placement.hflip)
+    given = scene, replace(placement, vflip=upright, swap_axes=upright)
     found = assert_settled_alike(*given)
     assert len(set(num_carried)) == 3
     for one, other in zip(settled_by_kernels(*given, hides=True), found, strict=True):
@@ -123,7 +127,7 @@ def test_rounds_of_removal(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cameras_and_perspective() -> None:
     batch = small_batch(max_instances=8, metric_depth=True)
     found = assert_settled_alike(*drawn_scene(batch, 5, perspective=1))
-    assert found[3].unique().numel() > 2
+    assert found[LayerPlan._fields.index("depth_scale")].unique().numel() > 2
 
 
 def test_boxes_of_any_number() -> None:

@@ -259,7 +259,21 @@ class TestWorkspaces:
 
 def test_names_of_draws_are_those_of_seeding() -> None:
     text = (build.SOURCES / "base" / "random.hpp").read_text()
-    for name in ("source", "scale", "size", "hflip", "paste", "count", "slot", "layer", "translate", "stratum"):
+    for name in (
+        "source",
+        "scale",
+        "size",
+        "hflip",
+        "vflip",
+        "turn",
+        "quarters",
+        "paste",
+        "count",
+        "slot",
+        "layer",
+        "translate",
+        "stratum",
+    ):
         assert f"constexpr u64 {name.upper()} = 0x{seeding.name_key(name) % (1 << 64):016x};" in text
 
 

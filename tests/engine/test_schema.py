@@ -16,7 +16,7 @@ from segpaste.augmentation import PlacementConfig
 from segpaste.augmentation.rules import fixed_rules
 from segpaste.engine import operators, schema
 from segpaste.engine.native import jobs
-from segpaste.engine.record_fields import NO_BACKEND, empty, fields_of, flags_of, names_of
+from segpaste.engine.record_fields import EVERY_BACKEND, empty, fields_of, flags_of, names_of
 
 RECORDS = [value for value in vars(schema).values() if inspect.isclass(value) and value.__module__ == schema.__name__]
 
@@ -36,7 +36,7 @@ def test_fields_are_read_as_declared() -> None:
     found = {field.name: field for field in fields_of(schema.Placement)}
     assert found["scale_num"][1:4] == (("B", "L", 2), torch.int64, False)
     assert found["carried"][1:4] == (("B", "L", "K_s"), torch.bool, False)
-    assert found["vflip"][3:] == (True, NO_BACKEND)
+    assert found["swap_axes"][3:] == (False, EVERY_BACKEND)
     assert "tile_size" in names_of(schema.PasteRules, "reference")
     assert "tile_size" not in names_of(schema.PasteRules, "native")
 
@@ -47,14 +47,14 @@ def test_records_are_allocated_as_declared() -> None:
     assert made.source_idx is given
     assert (made.translate.shape, made.translate.dtype) == ((2, 3, 2), torch.int64)
     assert (made.carried.shape, made.carried.dtype) == ((2, 3, 5), torch.bool)
-    assert made.vflip is made.swap_axes is None
+    assert made.vflip.shape == made.swap_axes.shape == (2, 3)
 
 
-def test_quarter_turns_are_constant() -> None:
-    """No backend draws them, so a source that set them would be ignored."""
-    fields = {name: torch.zeros(1) for name in names_of(schema.Placement)}
-    with pytest.raises(TypeError, match="vflip"):
-        schema.Placement(**fields, vflip=torch.zeros(1))  # type: ignore[call-arg]
+def test_a_placement_without_vertical_flips_and_turns_has_none() -> None:
+    given = {name: torch.ones(1) for name in names_of(schema.Placement) if name not in ("vflip", "swap_axes")}
+    made = schema.Placement(**given)
+    assert made.vflip.tolist() == made.swap_axes.tolist() == [0]
+    assert schema.Placement(**given, swap_axes=torch.ones(1)).swap_axes.tolist() == [1]
 
 
 @pytest.fixture(scope="module")

@@ -86,9 +86,33 @@ def cut_boxes_stay(patch: pytest.MonkeyPatch) -> None:
 def boxes_are_not_flipped(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, *args: Any) -> Any:
         maps = original(*args)
-        return None if maps is None else maps._replace(hflip=torch.zeros_like(maps.hflip))
+        return None if maps is None else _without(maps, "hflip")
 
     wrap(patch, derived, "slot_maps", change)
+
+
+@guards("instance_given_bbox_kept")
+def boxes_are_not_flipped_vertically(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, *args: Any) -> Any:
+        maps = original(*args)
+        return None if maps is None else _without(maps, "vflip")
+
+    wrap(patch, derived, "slot_maps", change)
+
+
+@guards("instance_given_bbox_kept", "keypoints_visible_only_on_own_pixels")
+def boxes_are_not_turned(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, *args: Any) -> Any:
+        maps = original(*args)
+        return None if maps is None else _without(maps, "swap_axes")
+
+    wrap(patch, derived, "slot_maps", change)
+
+
+def _without(maps: derived.SlotMaps, name: str) -> derived.SlotMaps:
+    """Maps in which nothing is flipped one way, or turned."""
+    of_none = {name: torch.zeros_like(getattr(maps.orientation, name))}
+    return maps._replace(orientation=maps.orientation._replace(**of_none))
 
 
 @guards("panoptic_contact_priority")
@@ -360,6 +384,24 @@ def normals_are_lost(patch: pytest.MonkeyPatch) -> None:
 def n_x_is_not_negated(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, view: LayerView) -> Tensor:
         view.hflip = torch.zeros_like(view.hflip)
+        return original(view)
+
+    wrap(patch, LayerView, "normals", change)
+
+
+@guards("normals_camera_frame_convention")
+def normals_are_not_turned(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, view: LayerView) -> Tensor:
+        turned = original(view)
+        return torch.where(view.swap_axes[:, None, None, None], turned[:, [1, 0, 2]], turned)
+
+    wrap(patch, LayerView, "normals", change)
+
+
+@guards("normals_camera_frame_convention")
+def n_y_is_not_negated(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, view: LayerView) -> Tensor:
+        view.vflip = torch.zeros_like(view.vflip)
         return original(view)
 
     wrap(patch, LayerView, "normals", change)

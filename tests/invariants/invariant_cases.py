@@ -137,6 +137,8 @@ def _draw_config(rng: np.random.Generator, subset: Subset, num_slots: int) -> Ba
         placement=PlacementConfig(
             scale_range=_pick(rng, [(0.5, 2.0), (1.0, 1.0), (0.7, 0.9), (1.5, 2.5), (0.2, 3.0)]),
             hflip_probability=_pick(rng, [0.0, 0.5, 1.0]),
+            vflip_probability=_pick(rng, [0.0, 0.5, 1.0]),
+            quarter_turn_probability=_pick(rng, [0.0, 0.75, 1.0]),
             paste_prob=_pick(rng, [1.0, 1.0, 0.5]),
             k_range=_pick(rng, [(1, 256), (1, 256), (1, 1), (2, 4)]),
             layers=_pick(rng, [1, 1, 2, 3]),

@@ -44,7 +44,9 @@ REACHED: dict[str, Callable[[Case], bool]] = {
         ((case.report.visible_layer == 0).flatten(1).any(1) & (case.report.visible_layer > 0).flatten(1).any(1)).any()
     ),
     "a flip": lambda case: _shown(case, case.report.placement.hflip),
-    "no flip": lambda case: _shown(case, ~case.report.placement.hflip),
+    "no flip": lambda case: _shown(case, ~(case.report.placement.hflip | case.report.placement.vflip)),
+    "a quarter turn": lambda case: _shown(case, case.report.placement.swap_axes),
+    "a vertical flip": lambda case: _shown(case, case.report.placement.vflip),
     "a smaller paste": lambda case: _shown(
         case, (case.report.placement.scale_num < case.report.placement.scale_den).any(-1)
     ),

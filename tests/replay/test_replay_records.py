@@ -111,7 +111,17 @@ class TestRecords:
         (layer,) = values["layers"]
         assert layer.pop("crop") is None
         assert layer.pop("label") is None
-        assert set(layer) == {"layer", "source", "scale_num", "scale_den", "translate", "hflip", "slots"}
+        assert set(layer) == {
+            "layer",
+            "source",
+            "scale_num",
+            "scale_den",
+            "translate",
+            "hflip",
+            "vflip",
+            "swap_axes",
+            "slots",
+        }
 
     def test_added_fields_are_left_aside(self) -> None:
         _, _, record = one_record()

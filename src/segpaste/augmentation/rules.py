@@ -111,6 +111,8 @@ def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRul
         high_scale=high,
         scale_den=SCALE_DEN,
         flip_threshold=round(config.hflip_probability * (1 << 32)),
+        vflip_threshold=round(config.vflip_probability * (1 << 32)),
+        turn_threshold=round(config.quarter_turn_probability * (1 << 32)),
         max_attempts=config.max_attempts,
         patch=(config.pad_to_multiple or 1) if config.patch_aligned_paste else 1,
         on_grid=config.patch_aligned_paste and config.align == "canvas",

@@ -39,7 +39,7 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
         areas, ids = [int(np.count_nonzero(mask)) for mask in masks], sample.instance_ids.tolist()
     rows = zip(augmented.origins, sample.labels.tolist(), ids, areas, strict=True)
     pasted = [
-        PastedObject(names[label], origin.name, _mean_scale(origin.paste), origin.paste.hflip, area, instance_id)
+        PastedObject(names[label], origin.name, _mean_scale(origin.paste), _is_flipped(origin.paste), area, instance_id)
         for origin, label, instance_id, area in rows
         if origin.paste is not None
     ]
@@ -95,6 +95,10 @@ def _mean_scale(paste: RecordedLayer) -> float:
     """Return the size relative to the size in the source: the geometric mean of both axes."""
     (x_num, y_num), (x_den, y_den) = paste.scale_num, paste.scale_den
     return math.sqrt(x_num / x_den * y_num / y_den)
+
+
+def _is_flipped(paste: RecordedLayer) -> bool:
+    return paste.hflip or paste.vflip or paste.swap_axes
 
 
 def draw(augmented: Augmented, paster: Paster) -> list[Comparison]:

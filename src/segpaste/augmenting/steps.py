@@ -273,4 +273,5 @@ def _provenance(origin: Origin, seed: int) -> dict[str, Any]:
             row |= {} if origin.crop_scale == 1 else {"source_crop_scale": origin.crop_scale}
         row |= {"scale": [f"{num}/{den}" for num, den in scale], "scale_float": [num / den for num, den in scale]}
         row |= {"translate": list(paste.translate), "hflip": paste.hflip, "layer": paste.layer, "seed": seed}
+        row |= {name: True for name in ("vflip", "swap_axes") if getattr(paste, name)}
     return row

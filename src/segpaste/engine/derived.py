@@ -24,6 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from segpaste.engine.orientation import Orientation
 from segpaste.engine.planes import write_back
 from segpaste.engine.reference import geometry
 from segpaste.engine.regions import region_sums
@@ -100,7 +101,7 @@ def _pasted_keypoints(scene: Scene, placement: Placement, outcome: Outcome, exte
         return torch.zeros_like(not_none(target.keypoints))
     given = own[maps.rows, maps.slots].double()
     swapped = torch.stack([given[..., point, :] for point in schema.flip_order], -2)
-    given = torch.where(maps.hflip[..., None, None], swapped, given)
+    given = torch.where(maps.orientation.mirrors[..., None, None], swapped, given)
     v = given[..., 2]
     points = torch.cat([maps.placed(given[..., :2]), v[..., None]], -1)
     return torch.where(((v != UNLABELLED) & _is_inside(points, extent))[..., None], points, 0.0).float()
@@ -172,23 +173,25 @@ class SlotMaps(NamedTuple):
     Attributes:
         rows: [B, K] int64, row of the source.
         slots: [B, K] int64, slot of the source.
-        hflip: [B, K] bool.
-        width: [B, K] float64, width of the source without padding.
+        orientation: [B, K] bool each.
+        extent: [B, K, 2] float64, (width, height) of the source without padding, after its axes are swapped.
         scale_num, scale_den, translate: [B, K, 2] float64, for x and y.
     """
 
     rows: Tensor
     slots: Tensor
-    hflip: Tensor
-    width: Tensor
+    orientation: Orientation
+    extent: Tensor
     scale_num: Tensor
     scale_den: Tensor
     translate: Tensor
 
     def placed(self, points: Tensor) -> Tensor:
         """Return where points (x, y) of the source, [B, K, N, 2] float64, are in the target."""
-        x, y = points.unbind(-1)
-        points = torch.stack([torch.where(self.hflip[..., None], self.width[..., None] - x, x), y], -1)
+        hflip, vflip, swap_axes = self.orientation
+        points = torch.where(swap_axes[..., None, None], points.flip(-1), points)
+        flips = torch.stack([hflip, vflip], -1)[:, :, None]
+        points = torch.where(flips, self.extent[:, :, None] - points, points)
         return points * self.scale_num[:, :, None] / self.scale_den[:, :, None] + self.translate[:, :, None]
 
 
@@ -197,10 +200,11 @@ def slot_maps(scene: Scene, placement: Placement, outcome: Outcome) -> SlotMaps 
     source = scene.source
     if not source.labels.numel() or not placement.source_idx.numel():
         return None
-    rows, hflip = placement.source_idx[..., None], placement.hflip[..., None]
-    width = geometry.valid_extent(source)[placement.source_idx, :1]
-    of_layers = torch.cat([placement.scale_num, placement.scale_den, placement.translate, width, rows, hflip], -1)
+    extent = geometry.oriented_extent(geometry.valid_extent(source)[placement.source_idx], placement.swap_axes)
+    ones = torch.stack([placement.source_idx, *placement.orientation], -1)
+    of_layers = torch.cat([placement.scale_num, placement.scale_den, placement.translate, extent, ones], -1)
     found = of_layers.gather(1, outcome.slot_layer.clamp(min=0)[..., None].expand(-1, -1, of_layers.shape[-1]))
     values, slots = found.double(), outcome.slot_source.clamp(0, source.max_instances - 1)
-    num, den, translate = values[..., :2], values[..., 2:4], values[..., 4:6]
-    return SlotMaps(found[..., 7], slots, found[..., 8] > 0, values[..., 6], num, den, translate)
+    num, den, translate, extent = (values[..., i : i + 2] for i in range(0, 8, 2))
+    rows, *flags = found[..., 8:].unbind(-1)
+    return SlotMaps(rows, slots, Orientation(*(flag > 0 for flag in flags)), extent, num, den, translate)

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from operator import itemgetter
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_type_hints
 
 import torch
 
 Backend = Literal["reference", "native", "triton"]
 
 EVERY_BACKEND: Final[frozenset[Backend]] = frozenset({"reference", "native", "triton"})
-NO_BACKEND: Final[frozenset[Backend]] = frozenset()
-"""Mark of a field that no backend reads or writes."""
 NOT_NATIVE: Final[frozenset[Backend]] = frozenset({"reference", "triton"})
 ONLY_REFERENCE: Final[frozenset[Backend]] = frozenset({"reference"})
 FLAG: Final = object()
@@ -51,11 +49,10 @@ def fields_of(record: Any) -> tuple[RecordField, ...]:
     """Return the fields of a record in their order.
 
     A field is annotated as ``int`` or as ``Annotated[Tensor, "[B, L, 2] int64"]``. A further mark, such as
-    `ONLY_REFERENCE`, says that not every backend has it. A constant of all records is declared too, as a `ClassVar`.
+    `ONLY_REFERENCE`, says that not every backend has it.
     """
     hints = get_type_hints(record, include_extras=True).items()
-    constant = ((name, get_args(hint)[0] if get_origin(hint) is ClassVar else hint) for name, hint in hints)
-    return tuple(field_of(name, hint) for name, hint in constant if hint is int or hasattr(hint, "__metadata__"))
+    return tuple(field_of(name, hint) for name, hint in hints if hint is int or hasattr(hint, "__metadata__"))
 
 
 def field_of(name: str, hint: Any) -> RecordField:
@@ -68,8 +65,8 @@ def field_of(name: str, hint: Any) -> RecordField:
 
 
 def names_of(record: type, backend: Backend | None = None) -> tuple[str, ...]:
-    """Return the names of the fields that a backend has; by default, those that any has."""
-    return tuple(f.name for f in fields_of(record) if (backend in f.backends if backend else f.backends))
+    """Return the names of the fields that a backend has; by default, all."""
+    return tuple(f.name for f in fields_of(record) if backend is None or backend in f.backends)
 
 
 def flags_of(record: type) -> tuple[str, ...]:
@@ -81,7 +78,7 @@ def flags_of(record: type) -> tuple[str, ...]:
 @cache
 def _tensors(record: Any) -> list[tuple[str, Callable[[Mapping[Any, int]], Any], torch.dtype | None]]:
     """Return name, function from sizes to shape, and dtype of the tensors of a record."""
-    return [(f.name, itemgetter(*f.shape), f.dtype) for f in fields_of(record) if f.backends]
+    return [(f.name, itemgetter(*f.shape), f.dtype) for f in fields_of(record)]
 
 
 def empty(record: Callable[..., T], device: torch.device, sizes: Mapping[str, int], **given: Any) -> T:

@@ -7,11 +7,13 @@ What allocates, packs or checks records follows from it, see `segpaste.engine.re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
-from segpaste.engine.record_fields import FLAG, NO_BACKEND, NOT_NATIVE, ONLY_REFERENCE
+from segpaste.engine.orientation import Orientation
+from segpaste.engine.record_fields import FLAG, NOT_NATIVE, ONLY_REFERENCE
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 
@@ -38,9 +40,7 @@ class Survey(NamedTuple):
     """Facts about a batch that the draws need."""
 
     eligible: Annotated[Tensor, "[B, K] bool"]
-    """Instances that may be pasted: with a nonempty box, of a thing class if there is a taxonomy, whole if that is
-    asked for.
-    """
+    """Instances that may be pasted: with a nonempty box, of a thing class if there is a taxonomy, whole if asked."""
     occupied: Annotated[Tensor, "[B, K, 4] int64"]
     """Boxes rounded outwards to whole pixels."""
     num_free: Annotated[Tensor, "[B] int64"]
@@ -91,7 +91,11 @@ class DrawRules(NamedTuple):
     scale_den: int
     """Denominator of both."""
     flip_threshold: int
-    """Probability of flipping a layer, in units of 2**-32."""
+    """Probability of flipping a layer horizontally, in units of 2**-32."""
+    vflip_threshold: int
+    """Probability of flipping a layer vertically, in units of 2**-32."""
+    turn_threshold: int
+    """Probability of turning a layer by one, two or three quarters, in units of 2**-32."""
     max_attempts: int
     """Number of places tried for each layer."""
     patch: int
@@ -110,9 +114,7 @@ class DrawRules(NamedTuple):
     keeps_place: Annotated[int, FLAG]
     """1 if objects stay where they are in their image, 0 if places are drawn."""
     hides_cuts: Annotated[int, FLAG]
-    """1 if an object that touches a border of its image is pasted only where it touches that border of the target, too;
-    else 0.
-    """
+    """1 if an object that touches a border of its image is pasted only where it touches that of the target, else 0."""
     fits_scale: Annotated[int, FLAG]
     """1 if scales are limited to those at which the objects of a layer fit into the image, else 0."""
     region_num: int
@@ -167,9 +169,7 @@ class Targets(NamedTuple):
     extent: Annotated[Tensor, "[B, 2] int64"]
     """(width, height) without padding."""
     regions: Annotated[Tensor | None, "[B, R, H + 1, W + 1] int32"] = None
-    """Regions as sums of the pixels above and to the left, see `segpaste.engine.regions.region_sums`; None if objects
-    may be pasted anywhere.
-    """
+    """Sums of the pixels above and to the left, see `segpaste.engine.regions.region_sums`; None for no region."""
 
 
 class Sources(NamedTuple):
@@ -207,10 +207,21 @@ class Placement(Movable):
     hflip: Annotated[Tensor, "[B, L] bool"]
     """Flip horizontally within the source's valid width before scaling."""
     carried: Annotated[Tensor, "[B, L, K_s] bool"]
-    vflip: ClassVar[Annotated[Tensor | None, "[B, L] bool", NO_BACKEND]] = None
-    """Flip vertically: None, which stands for False in all layers."""
-    swap_axes: ClassVar[Annotated[Tensor | None, "[B, L] bool", NO_BACKEND]] = None
-    """Swap x and y of the source, which with flips gives quarter turns: None, which stands for False in all layers."""
+    vflip: Annotated[Tensor, "[B, L] bool"] = None  # type: ignore[assignment]
+    """Flip vertically within the source's valid height before scaling; by default False in all layers."""
+    swap_axes: Annotated[Tensor, "[B, L] bool"] = None  # type: ignore[assignment]
+    """Swap x and y of the source before the flips: with one flip a quarter turn. By default False in all layers."""
+
+    def __post_init__(self) -> None:
+        """Fill in the fields that sources may leave out."""
+        for name in ("vflip", "swap_axes"):
+            if getattr(self, name) is None and isinstance(self.hflip, Tensor):
+                object.__setattr__(self, name, torch.zeros_like(self.hflip))
+
+    @property
+    def orientation(self) -> Orientation:
+        """How all layers turn and flip their sources."""
+        return Orientation(self.hflip, self.vflip, self.swap_axes)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -231,9 +242,7 @@ class PlacementCounts(Movable):
     outside_region: Annotated[Tensor | None, "[B] int64"] = None
     """Pastes that fit but are too far outside the region of their class; None for 0."""
     covers_too_much: Annotated[Tensor | None, "[B] int64"] = None
-    """Pastes that fit and are in their region, but would cover too much of the box of an instance of the target; None
-    for 0.
-    """
+    """Pastes that fit and are in their region, but would cover too much of an instance's box; None for 0."""
 
 
 register_pytree(Placement)
@@ -385,8 +394,6 @@ class CropRows(NamedTuple):
     instance_ids: Annotated[Tensor, "[S, 1] int32"]
     """1 where there is an object, else 0."""
     eligible: Annotated[Tensor, "[S, 1] bool"]
-    """Crops that may be pasted: with an object, of a thing class if there is a taxonomy, of no negative class, and with
-    depth if that is asked for.
-    """
+    """Crops that may be pasted: with an object, of a thing class with a taxonomy, not negative, with depth if asked."""
     extent: Annotated[Tensor, "[S, 2] int64"]
     """(w, h)."""

@@ -1,7 +1,8 @@
 """Map from target pixels to source pixels of a layer, and its depth, computed from definitions, only for the checks.
 
 With x the output pixel, s the scale and t the translation, ``x_src = (x + 1/2 - t) / s - 1/2``, flipped about the valid
-width of the source if the layer is flipped. The kernels have their own tables; shared tables would hide errors.
+extent of the source if the layer is flipped. It is a row of the source if the layer swaps axes. The kernels have their
+own tables; shared tables would hide errors.
 
 Depth is computed in float64. If the exact value depends on the rounding of weights in a kernel, it is replaced by an
 interval: the range of the mixed source pixels.
@@ -55,7 +56,9 @@ class LayerMap(NamedTuple):
 
     Attributes:
         row: row of the source batch, int64.
-        hflip: True if the layer is flipped, bool.
+        hflip: True if the layer is flipped horizontally, bool.
+        vflip: True if it is flipped vertically, bool.
+        swap_axes: True if ``y`` holds columns and ``x`` rows of the source, bool.
         scale: geometric mean of the scales of both axes, float64.
         y: axis of the rows.
         x: axis of the columns.
@@ -63,13 +66,18 @@ class LayerMap(NamedTuple):
 
     row: Tensor
     hflip: Tensor
+    vflip: Tensor
+    swap_axes: Tensor
     scale: Tensor
     y: MappedAxis
     x: MappedAxis
 
     def nearest(self, plane: Tensor) -> Tensor:
         """Return ``plane`` [S, H_s, W_s, ...] at the nearest source pixels, [B, H, W, ...]."""
-        return plane[self.row, self.y.nearest, self.x.nearest]
+        return self._read(plane, self.y.nearest, self.x.nearest)
+
+    def _read(self, plane: Tensor, y: Tensor, x: Tensor) -> Tensor:
+        return plane[self.row, torch.where(self.swap_axes, x, y), torch.where(self.swap_axes, y, x)]
 
     def nearest_of_own(self, planes: Tensor) -> Tensor:
         """Return ``planes`` [B, H_s, W_s, ...], one for each row, at the nearest source pixels, [B, H, W, ...]."""
@@ -77,7 +85,7 @@ class LayerMap(NamedTuple):
 
     def taps(self, plane: Tensor) -> list[Tensor]:
         """Return ``plane`` [S, H_s, W_s, ...] at the four source pixels around each x_src, four of [B, H, W, ...]."""
-        return [plane[self.row, y, x] for y in (self.y.low, self.y.high) for x in (self.x.low, self.x.high)]
+        return [self._read(plane, y, x) for y in (self.y.low, self.y.high) for x in (self.x.low, self.x.high)]
 
     def weights(self) -> list[Tensor]:
         """Return the weights of these four pixels, [B, H, W] float64 each."""
@@ -98,16 +106,18 @@ def layer_maps(
     extent = valid_extent(source)
     maps = []
     for layer in range(placement.source_idx.shape[1]):
-        row, hflip = placement.source_idx[:, layer], placement.hflip[:, layer]
+        row = placement.source_idx[:, layer]
+        hflip, vflip, swap_axes = (flags[:, layer] for flags in placement.orientation)
+        size = torch.where(swap_axes[:, None], extent[row].flip(1), extent[row])
         shift, num, den = (
             tensor[:, layer] for tensor in (placement.translate, placement.scale_num, placement.scale_den)
         )
-        x = _axis(width, shift[:, 0], num[:, 0], den[:, 0], extent[row, 0], hflip)
-        y = _axis(height, shift[:, 1], num[:, 1], den[:, 1], extent[row, 1], torch.zeros_like(hflip))
+        x = _axis(width, shift[:, 0], num[:, 0], den[:, 0], size[:, 0], hflip)
+        y = _axis(height, shift[:, 1], num[:, 1], den[:, 1], size[:, 1], vflip)
         x, y = MappedAxis(*(t[:, None, :] for t in x)), MappedAxis(*(t[:, :, None] for t in y))
         scale = (num.double() / den).prod(1).sqrt()
-        row, hflip, scale = (t[:, None, None] for t in (row, hflip, scale))
-        maps.append(LayerMap(row, hflip, scale, y, x))
+        row, hflip, vflip, swap_axes, scale = (t[:, None, None] for t in (row, hflip, vflip, swap_axes, scale))
+        maps.append(LayerMap(row, hflip, vflip, swap_axes, scale, y, x))
     return tuple(maps)
 
 
@@ -119,8 +129,9 @@ def seen_map(visible_layer: Tensor, maps: Sequence[LayerMap]) -> LayerMap:
 
     y = MappedAxis(*(of(part) for part in zip(*(m.y for m in maps), strict=True)))
     x = MappedAxis(*(of(part) for part in zip(*(m.x for m in maps), strict=True)))
-    row, hflip, scale = (of(getattr(m, name) for m in maps) for name in ("row", "hflip", "scale"))
-    return LayerMap(row, hflip, scale, y, x)
+    names = ("row", "hflip", "vflip", "swap_axes", "scale")
+    row, hflip, vflip, swap_axes, scale = (of(getattr(m, name) for m in maps) for name in names)
+    return LayerMap(row, hflip, vflip, swap_axes, scale, y, x)
 
 
 def seen(visible_layer: Tensor, values: Sequence[Tensor]) -> Tensor:

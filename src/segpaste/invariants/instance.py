@@ -205,8 +205,12 @@ def _moved(case: Case, source: PaddedBatchedDenseSample) -> Tensor:
     row = placement.source_idx.gather(1, layer)
     slot = case.report.slot_source.clamp(0, source.max_instances - 1)
     x1, y1, x2, y2 = source.boxes[row, slot].double().unbind(-1)
-    width, flips = valid_extent(source)[row, 0], placement.hflip.gather(1, layer)
-    x1, x2 = torch.where(flips, width - x2, x1), torch.where(flips, width - x1, x2)
+    width, height = valid_extent(source)[row].unbind(-1)
+    hflip, vflip, swaps = (flags.gather(1, layer) for flags in placement.orientation)
+    x1, y1, x2, y2 = (torch.where(swaps, *pair) for pair in ((y1, x1), (x1, y1), (y2, x2), (x2, y2)))
+    width, height = torch.where(swaps, height, width), torch.where(swaps, width, height)
+    x1, x2 = torch.where(hflip, width - x2, x1), torch.where(hflip, width - x1, x2)
+    y1, y2 = torch.where(vflip, height - y2, y1), torch.where(vflip, height - y1, y2)
     index = layer[..., None].expand(-1, -1, 2)
     num, den, shift = (
         getattr(placement, name).gather(1, index).double() for name in ("scale_num", "scale_den", "translate")
@@ -242,7 +246,7 @@ def keypoints_visible_only_on_own_pixels(case: Case) -> list[Violation]:
     """Check that a visible point of a paste lies on a pixel of its own, one of a survivor on a pixel without paste.
 
     Survivors keep everything else of their points. The points of a paste are at their place in the layer, swapped if
-    the layer is flipped, and unlabelled outside of the image.
+    the layer is mirrored, and unlabelled outside of the image.
     """
     name, after = "keypoints_visible_only_on_own_pixels", case.after
     points = not_none(after.keypoints)
@@ -287,16 +291,19 @@ def _pastes(case: Case) -> Tensor:
     out = torch.zeros(not_none(case.after.keypoints).shape, dtype=torch.float64, device="cpu")
     if source.keypoints is None or source.keypoint_schema is None:
         return out
-    rooms, widths = valid_extent(case.before).tolist(), valid_extent(source)[:, 0].tolist()
+    rooms, extents = valid_extent(case.before).tolist(), valid_extent(source).tolist()
     swap = dict(source.keypoint_schema.flip_pairs) | {b: a for a, b in source.keypoint_schema.flip_pairs}
     for b, k in case.is_paste.nonzero().tolist():
         layer = int(report.slot_layer[b, k])
-        row, hflip = int(report.placement.source_idx[b, layer]), bool(report.placement.hflip[b, layer])
-        width, room = widths[row], rooms[b]
+        row, room = int(report.placement.source_idx[b, layer]), rooms[b]
+        *flips, swaps = (bool(flags[b, layer]) for flags in report.placement.orientation)
         own = source.keypoints[row, int(report.slot_source[b, k])].tolist()
         for point in range(len(own)):
-            x, y, v = own[swap.get(point, point) if hflip else point]
-            moved = [width - x if hflip else x, y]
+            *moved, v = own[swap.get(point, point) if (flips[0] + flips[1] + swaps) % 2 else point]
+            size = extents[row]
+            if swaps:
+                moved, size = moved[::-1], size[::-1]
+            moved = [end - at if flip else at for at, end, flip in zip(moved, size, flips, strict=True)]
             for axis in range(2):
                 num, den = (
                     int(scale[b, layer, axis]) for scale in (report.placement.scale_num, report.placement.scale_den)

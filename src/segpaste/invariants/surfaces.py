@@ -241,7 +241,8 @@ def _mixed(layer: LayerMap, normals: Tensor) -> Tensor:
     """Return source normals [S, H_s, W_s, 3] mixed linearly and flipped with the layer, [B, H, W, 3], unnormalised."""
     pairs = zip(layer.taps(normals), layer.weights(), strict=True)
     x, y, z = torch.stack([value * weight[..., None] for value, weight in pairs]).sum(0).unbind(-1)
-    return torch.stack([torch.where(layer.hflip, -x, x), y, z], -1)
+    x, y = torch.where(layer.swap_axes, y, x), torch.where(layer.swap_axes, x, y)
+    return torch.stack([torch.where(layer.hflip, -x, x), torch.where(layer.vflip, -y, y), z], -1)
 
 
 def _vectors(batch: PaddedBatchedDenseSample) -> Tensor:

@@ -47,6 +47,8 @@ class RecordedLayer(_Record):
         scale_den: denominators of the scales of (x, y).
         translate: translation (x, y), whole pixels.
         hflip: flipped about the valid width of the source, before scaling.
+        vflip: flipped about the valid height of the source, before scaling.
+        swap_axes: x and y of the source are swapped, before the flips.
         slots: placed instance slots of the source, ascending; some may be hidden in the result. With ClassMix there may
             be none: its pastes follow from source and seed.
     """
@@ -59,12 +61,15 @@ class RecordedLayer(_Record):
     scale_den: tuple[_Term, _Term]
     translate: tuple[_Offset, _Offset]
     hflip: bool
+    vflip: bool = False
+    swap_axes: bool = False
     slots: tuple[Annotated[int, Field(ge=0)], ...]
 
     @property
     def stands_still(self) -> bool:
-        """True if the layer is not scaled, moved or flipped."""
-        return self.scale_num == self.scale_den and self.translate == (0, 0) and not self.hflip
+        """True if the layer is not scaled, moved, turned or flipped."""
+        is_turned = self.hflip or self.vflip or self.swap_axes
+        return self.scale_num == self.scale_den and self.translate == (0, 0) and not is_turned
 
 
 class RecordedPhoto(_Record):

@@ -20,6 +20,7 @@ from torch.nn.functional import adaptive_avg_pool2d
 from segpaste._version import __version__
 from segpaste.augmentation import BankSource, BatchCopyPaste, IntraBatchSource, PasteReport
 from segpaste.augmentation.sources.strategies import GivenRows
+from segpaste.engine.orientation import Orientation
 from segpaste.replay.record import RecordedLayer, ReplayRecord
 from segpaste.seeding import SampleKey, key_tensors, keys_of
 from segpaste.types import FIELDS, PaddedBatchedDenseSample, StagedCrops
@@ -181,18 +182,18 @@ def _layers(report: PasteReport, names_of: list[dict[str, Any]], has_rest: bool)
     """Return the layers of each image that have a paste; with ``has_rest`` the last slot is no instance."""
     placement = report.placement
     drawn = report.drawn.cpu()
-    names = ("source_idx", "scale_num", "scale_den", "translate", "hflip")
+    names = ("source_idx", "scale_num", "scale_den", "translate", *Orientation._fields)
     maps = [getattr(placement, name).tolist() for name in names]
     found: list[list[RecordedLayer]] = [[] for _ in drawn]
     for b, j in torch.nonzero(drawn.any(2)).tolist():
-        source, scale_num, scale_den, translate, hflip = (values[b][j] for values in maps)
+        source, scale_num, scale_den, translate, *flips = (values[b][j] for values in maps)
         layer = RecordedLayer(
             layer=j,
             **names_of[source],
             scale_num=tuple(scale_num),
             scale_den=tuple(scale_den),
             translate=tuple(translate),
-            hflip=hflip,
+            **dict(zip(Orientation._fields, flips, strict=True)),
             slots=tuple(torch.nonzero(drawn[b, j, : drawn.shape[2] - has_rest]).flatten().tolist()),
         )
         found[b].append(layer)

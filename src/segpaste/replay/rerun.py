@@ -16,6 +16,7 @@ from segpaste.augmentation.sources.bank_source import source_batch
 from segpaste.bank import DatasetBank, InstanceBank, stage_bank_batch
 from segpaste.datasets.jitter import FixedSizeCrop
 from segpaste.engine import LayerRows
+from segpaste.engine.orientation import Orientation
 from segpaste.engine.reference.classmix import where_they_stand
 from segpaste.replay.record import ReplayError, ReplayRecord
 from segpaste.replay.recording import differing, float_means, row_digest
@@ -158,7 +159,7 @@ class _RecordedSource:
             at = 0, layer.layer
             placement.source_idx[at] = number if layer.source is None else keys.index(SampleKey(*layer.source))
             placement.layer_valid[at] = True
-            for name in ("scale_num", "scale_den", "translate", "hflip"):
+            for name in ("scale_num", "scale_den", "translate", *Orientation._fields):
                 getattr(placement, name)[at] = torch.as_tensor(getattr(layer, name), device="cpu")
             placement.carried[at][list(layer.slots)] = True
         return placement

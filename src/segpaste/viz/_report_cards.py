@@ -54,7 +54,7 @@ class PastedObject:
         class_name: name of its class.
         source: image that it comes from.
         scale: ratio of its size to its size in the source.
-        hflip: True if it was flipped horizontally.
+        hflip: True if it was flipped or turned.
         area_px: number of its visible pixels, if known.
         instance_id: its id in the augmented sample, if known; it determines the colour, which is that of the pictures.
     """

@@ -108,6 +108,10 @@ class PlacementConfig(StrictConfig):
         class_sizes: class id to the ``size_range`` of its objects; other classes use ``size_range`` if it is given,
             else a relative scale. It needs ``grouping`` instance, too.
         hflip_probability: probability of flipping a layer horizontally.
+        vflip_probability: probability of flipping a layer vertically, for objects without an upright, as in aerial and
+            microscopic images. Both flips together turn a layer by 180 degrees.
+        quarter_turn_probability: probability of turning a layer by 90, 180 or 270 degrees, each equally likely,
+            before it is flipped. With 0.75 all four orientations are equally likely.
         paste_prob: probability of pasting anything into an image.
         fixed_share: paste into the same share of every batch, ``paste_prob`` of its images, instead of into each image
             independently with that probability. A number that is not whole is rounded up or down at random for each
@@ -127,7 +131,7 @@ class PlacementConfig(StrictConfig):
         grouping: with ``image`` all slots of a layer share its map; with ``instance`` each layer carries one object,
             with its own scale, place and flip. Then at most ``layers`` objects are pasted.
         position: ``random`` draws the place of a layer; ``keep`` leaves its objects at their position in the source
-            image: the centre of the rectangle around them stays at the same pixel, mirrored if the layer is flipped.
+            image: the centre of the rectangle around them stays at the same pixel, turned and flipped with the layer.
             Scales are then 1, unless ``scale_range`` is given.
         region: class of an object to the semantic classes of the target that it may be pasted on; objects of other
             classes may be pasted anywhere. Batches must have semantic maps. A mask that is given to `BatchCopyPaste`
@@ -157,6 +161,8 @@ class PlacementConfig(StrictConfig):
     size_range: SizeRange | None = None
     class_sizes: Mapping[int, SizeRange] = FrozenMapping({})
     hflip_probability: Probability = 0.5
+    vflip_probability: Probability = 0.0
+    quarter_turn_probability: Probability = 0.0
     paste_prob: Probability = 0.5
     fixed_share: bool = False
     into_empty: bool = True

@@ -30,8 +30,7 @@ from segpaste.types.tracing import is_traced
 
 _TRUSTED: tuple[type, ...] = (IntraBatchSource, BankSource)
 
-_ROWS, _COUNTS = fields_of(LayerRows), fields_of(PlacementCounts)
-_PLACEMENT = [field for field in fields_of(Placement) if field.backends]
+_ROWS, _PLACEMENT, _COUNTS = map(fields_of, (LayerRows, Placement, PlacementCounts))
 _LATER_COUNTS = [field.name for field in _COUNTS if field.is_optional]
 """Counts that a source may leave out."""
 

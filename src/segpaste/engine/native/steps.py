@@ -140,7 +140,7 @@ class _Blanks:
         _, self.layer, self.seeds, self.regions = take(4)
         self.classes, self.tables, self.offered, self.cameras = take(3), take(5), take(5), take(2)
         self.sizes = dict(zip((*_OF_TABLES, *_OF_REGIONS), take(9), strict=True))
-        self.found, self.placed, self.counts, self.outcome, self.shared = take(5), take(7), take(6), take(6), take(2)
+        self.found, self.placed, self.counts, self.outcome, self.shared = take(5), take(9), take(6), take(6), take(2)
         new_rows = take(jobs.ROWS_WORDS if kind.in_place else 0)
         given = {"target": take(jobs.PLANES_WORDS), "target_rows": take(jobs.ROWS_WORDS)}
         for name, is_other in (("source", not kind.is_own), ("out", not kind.in_place)):

@@ -175,4 +175,6 @@ def where_they_stand(rows: LayerRows, carried: Tensor) -> Placement:
         translate=torch.zeros_like(one),
         hflip=torch.zeros_like(rows.layer_valid),
         carried=carried,
+        vflip=torch.zeros_like(rows.layer_valid),
+        swap_axes=torch.zeros_like(rows.layer_valid),
     )

@@ -1,9 +1,10 @@
 """Pixel geometry of a layer: its boxes and its look-up tables.
 
-The map of a layer flips the source horizontally within its valid width, scales each axis by ``scale_num / scale_den``
-and translates by whole pixels. It is axis-aligned and therefore separable: each output column has one source column for
-nearest reads, and taps with weights for interpolated reads, the same in every row. All arithmetic is in integers
-(`segpaste.types.sampling`), so that all backends agree exactly.
+The map of a layer swaps the axes of the source or not, flips it within its valid extent, scales each axis by
+``scale_num / scale_den`` and translates by whole pixels. It is axis-aligned and therefore separable: each output column
+has one source column for nearest reads, and taps with weights for interpolated reads, the same in every row. If the
+axes are swapped, an output column has source rows instead. All arithmetic is in integers (`segpaste.types.sampling`),
+so that all backends agree exactly.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from segpaste.engine.orientation import Orientation
 from segpaste.engine.reference.plan import AxisTable, Region, in_boxes
 from segpaste.engine.schema import Placement
 from segpaste.types import PaddedBatchedDenseSample, sampling
@@ -37,11 +39,25 @@ def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
     return torch.stack([cols.amax(1), rows.amax(1)], dim=1)
 
 
-def mirrored(boxes: Tensor, width: Tensor, hflip: Tensor) -> Tensor:
-    """Flip boxes [..., 4] horizontally within ``width`` where ``hflip`` is True: an edge x goes to width - x."""
-    x1, y1, x2, y2 = boxes.unbind(-1)
-    flipped = torch.stack([width - x2, y1, width - x1, y2], dim=-1)
-    return torch.where(hflip.unsqueeze(-1), flipped, boxes)
+def oriented_extent(extent: Tensor, swap_axes: Tensor) -> Tensor:
+    """Return the (width, height) [..., 2] of sources whose axes are swapped or not, ``swap_axes`` [...] bool."""
+    return torch.where(swap_axes.unsqueeze(-1), extent.flip(-1), extent)
+
+
+def oriented(boxes: Tensor, extent: Tensor, orientation: Orientation) -> Tensor:
+    """Return boxes as their layers turn and flip them: an edge x goes to width - x, an edge y to height - y.
+
+    Args:
+        boxes: [B, L, K_s, 4] int64, boxes of each layer's source.
+        extent: [B, L, 2] int64, its (width, height).
+        orientation: turns and flips of the layers.
+    """
+    hflip, vflip, swap_axes = (flags.unsqueeze(-1) for flags in orientation)
+    x1, y1, x2, y2 = torch.where(swap_axes.unsqueeze(-1), boxes[..., [1, 0, 3, 2]], boxes).unbind(-1)
+    width, height = oriented_extent(extent, orientation.swap_axes).unsqueeze(2).unbind(-1)
+    x1, x2 = torch.where(hflip, width - x2, x1), torch.where(hflip, width - x1, x2)
+    y1, y2 = torch.where(vflip, height - y2, y1), torch.where(vflip, height - y1, y2)
+    return torch.stack([x1, y1, x2, y2], -1)
 
 
 def scaled_boxes(boxes: Tensor, scale_num: Tensor, scale_den: Tensor) -> Tensor:
@@ -104,7 +120,7 @@ def axis_table(
         placement: the maps of all layers.
         axis: 0 for x, 1 for y.
         out_size: W or H of the target canvas.
-        extent: [B, L] int64, the source's valid width or height.
+        extent: [B, L] int64, the width or height of the source without padding, after its axes are swapped.
         num_taps: T of the image filter.
         with_linear: build the taps of linear interpolation; if False they are empty, [B, L, 2, 0].
     """
@@ -114,7 +130,7 @@ def axis_table(
     position = sampling.source_position(pixels, placement.translate[..., axis].unsqueeze(-1), num, den)
     nearest = sampling.nearest_index(position, num)
     outside = (nearest < 0) | (nearest >= extent)
-    flip = placement.hflip.unsqueeze(-1) if axis == 0 else None
+    flip = (placement.hflip, placement.vflip)[axis].unsqueeze(-1)
     radius = num if num_taps == 2 else den
     filter_idx, filter_weight = _taps(position, num, radius, num_taps, extent, flip)
     linear_idx, linear_weight = filter_idx[:, :, :2, :0], filter_weight[:, :, :2, :0]
@@ -125,7 +141,7 @@ def axis_table(
 
 
 def _taps(
-    position: Tensor, num: Tensor, den: Tensor, num_taps: int, extent: Tensor, flip: Tensor | None
+    position: Tensor, num: Tensor, den: Tensor, num_taps: int, extent: Tensor, flip: Tensor
 ) -> tuple[Tensor, Tensor]:
     first, weights = sampling.filter_taps(position, num, den, num_taps)
     index = first.unsqueeze(-1) + torch.arange(num_taps, device=first.device)
@@ -133,9 +149,9 @@ def _taps(
     index = torch.where(weights == 0, used, index)  # pixels without weight are not read
     extent = extent.unsqueeze(-1)
     index = torch.minimum(index.clamp(min=0), (extent - 1).clamp(min=0))
-    index = _mirrored_index(index, extent, None if flip is None else flip.unsqueeze(-1)).clamp(min=0)
+    index = _mirrored_index(index, extent, flip.unsqueeze(-1)).clamp(min=0)
     return index.mT.int().contiguous(), weights.mT.int().contiguous()
 
 
-def _mirrored_index(index: Tensor, extent: Tensor, flip: Tensor | None) -> Tensor:
-    return index if flip is None else torch.where(flip, extent - 1 - index, index)
+def _mirrored_index(index: Tensor, extent: Tensor, flip: Tensor) -> Tensor:
+    return torch.where(flip, extent - 1 - index, index)

@@ -41,6 +41,9 @@ class LayerPlan(NamedTuple):
     carried: Annotated[Tensor, "[B, L, K_s] bool"]
     """The source's instance slots that the layer carries."""
     hflip: Annotated[Tensor, "[B, L] bool"]
+    vflip: Annotated[Tensor, "[B, L] bool"]
+    swap_axes: Annotated[Tensor, "[B, L] bool"]
+    """Layers whose columns are rows of the source; the x tables then hold rows, the y tables columns."""
     depth_scale: Annotated[Tensor, "[B, L] float32"]
     """Factor on source depth."""
     paste_box: Annotated[Tensor, "[B, L, K_s, 4] int64"]
@@ -138,18 +141,23 @@ class LayerView:
         self.source = source
         self.row = plan.source_idx[:, layer]
         self.carried = plan.carried[:, layer]
-        self.hflip = plan.hflip[:, layer]
+        self.hflip, self.vflip, self.swap_axes = (t[:, layer] for t in (plan.hflip, plan.vflip, plan.swap_axes))
         self.depth_scale = plan.depth_scale[:, layer]
         self.reach = in_boxes(plan.paste_box[:, layer], tile)
         self.x = AxisTable(*(t[:, layer, ..., tile.cols].long() for t in plan.x))
         self.y = AxisTable(*(t[:, layer, ..., tile.rows].long() for t in plan.y))
 
     def at(self, plane: Tensor, y: Tensor, x: Tensor) -> Tensor:
-        """Read a plane [S, C, H_s, W_s] at rows y [B, h] and columns x [B, w], [B, C, h, w]."""
+        """Read a plane [S, C, H_s, W_s] where tables of y [B, h] and x [B, w] say, [B, C, h, w]."""
         read = plane.new_empty(len(self.row), plane.shape[1], y.shape[1], x.shape[1])
         for b in range(len(self.row)):
-            picture = plane.index_select(0, self.row[b : b + 1])[0]
-            read[b] = picture.index_select(1, y[b].clamp(min=0)).index_select(2, x[b].clamp(min=0))
+            picture, down, across = plane.index_select(0, self.row[b : b + 1])[0], y[b].clamp(min=0), x[b].clamp(min=0)
+            if picture.device.type == "cpu" and not self.swap_axes[b]:  # faster; on other devices it would have to wait
+                read[b] = picture.index_select(1, down).index_select(2, across)
+                continue
+            down, across = down[:, None], across[None]
+            rows, cols = torch.where(self.swap_axes[b], across, down), torch.where(self.swap_axes[b], down, across)
+            read[b] = picture[:, rows, cols]
         return read
 
     def nearest(self, plane: Tensor) -> Tensor:
@@ -189,13 +197,15 @@ class LayerView:
         return sampling.rescaled_depth(depth, ok, self.depth_scale[:, None, None])
 
     def normals(self) -> Tensor:
-        """Return the normals, flipped with the layer, [B, 3, h, w] float32."""
+        """Return the normals, turned and flipped with the layer, [B, 3, h, w] float32."""
         plane = not_none(self.source.normals)
         taps, weights = self.linear(plane)
         nearest = self.nearest(plane).transpose(0, 1)
         unit = sampling.mix_normals(taps.transpose(0, 1), weights[:, 0], nearest).transpose(0, 1)
         x, y, z = unit.unbind(1)
-        return torch.stack([torch.where(self.hflip[:, None, None], -x, x), y, z], dim=1)
+        hflip, vflip, swap_axes = (flags[:, None, None] for flags in (self.hflip, self.vflip, self.swap_axes))
+        x, y = torch.where(swap_axes, y, x), torch.where(swap_axes, x, y)
+        return torch.stack([torch.where(hflip, -x, x), torch.where(vflip, -y, y), z], dim=1)
 
     def image(self) -> Tensor:
         """Return the filtered image, [B, C, h, w], in its own dtype; uint8 in exact integers, rounded half up.

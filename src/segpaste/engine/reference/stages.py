@@ -77,17 +77,17 @@ def layer_plan(scene: Scene, placement: Placement) -> LayerPlan:
     """Build the look-up tables, boxes and depth factors of all layers."""
     target, source, rules = scene.target, scene.source, scene.rules
     extent = geometry.valid_extent(source)[placement.source_idx]
-    hflip = placement.hflip
     height, width = target.canvas_size
     with_linear = target.depth is not None or target.normals is not None
     boxes = outward_boxes(source.boxes)[placement.source_idx]
-    boxes = geometry.mirrored(boxes, extent[:, :, None, 0], hflip[:, :, None])
+    boxes = geometry.oriented(boxes, extent, placement.orientation)
+    extent = geometry.oriented_extent(extent, placement.swap_axes)
     boxes = geometry.scaled_boxes(boxes, placement.scale_num[:, :, None], placement.scale_den[:, :, None])
     boxes = boxes + placement.translate.repeat(1, 1, 2)[:, :, None]
     return LayerPlan(
         source_idx=placement.source_idx,
         carried=placement.carried,
-        hflip=hflip,
+        **placement.orientation._asdict(),
         depth_scale=depth_scale(scene, placement),
         paste_box=geometry.clipped(boxes, target.canvas_size),
         target_box=geometry.clipped(outward_boxes(target.boxes), target.canvas_size),

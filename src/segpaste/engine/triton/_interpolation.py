@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from segpaste.engine.triton import _packed_slots
-from segpaste.engine.triton._tiles import pixel_offsets
+from segpaste.engine.triton._tiles import pixel_offsets, source_offsets, source_steps
 from segpaste.types import sampling
 
 _EDGE_FRAC = tl.constexpr(sampling.DEPTH_EDGE_FRAC)
@@ -38,7 +38,7 @@ def _tap(plan, at, i, j, source, rows, cols, height, width):
     x = tl.load(plan.x_linear_idx + (at * 2 + j) * width + cols, mask=on_col, other=0)
     down = tl.load(plan.y_linear_weight + (at * 2 + i) * height + rows, mask=on_row, other=0)
     across = tl.load(plan.x_linear_weight + (at * 2 + j) * width + cols, mask=on_col, other=0)
-    return pixel_offsets(y, x, source.width), (down[:, None] * across[None, :]).to(tl.float32) * _WEIGHT_STEP
+    return source_offsets(plan, at, y, x, source.width), (down[:, None] * across[None, :]).to(tl.float32) * _WEIGHT_STEP
 
 
 @triton.jit
@@ -88,7 +88,7 @@ def _normal(normals, size, offsets, wanted):
 
 @triton.jit
 def read_normals(plan, at, row, source, rows, cols, height, width, nearest, wanted):
-    """Return x, y and z of unit normals, flipped with the layer, zero where absent; arguments as for `read_depth`."""
+    """Return x, y, z of unit normals, oriented as the layer, zero where absent; arguments as for `read_depth`."""
     normals = source.normals + row * 3 * source.size
     x, y, z = _normal(normals, source.size, nearest, wanted)
     wanted &= (x != 0) | (y != 0) | (z != 0)
@@ -110,7 +110,10 @@ def read_normals(plan, at, row, source, rows, cols, height, width, nearest, want
     x = tl.where(as_is, x, tl.div_rn(sum_x, norm))
     y = tl.where(as_is, y, tl.div_rn(sum_y, norm))
     z = tl.where(as_is, z, tl.div_rn(sum_z, norm))
-    return tl.where(tl.load(plan.hflip + at) != 0, -x, x), y, z
+    swaps = tl.load(plan.swap_axes + at) != 0
+    x, y = tl.where(swaps, y, x), tl.where(swaps, x, y)
+    x = tl.where(tl.load(plan.hflip + at) != 0, -x, x)
+    return x, tl.where(tl.load(plan.vflip + at) != 0, -y, y), z
 
 
 @triton.jit
@@ -131,6 +134,8 @@ def paste_colours(out, target, source, plan, held, b, at, row, rows, cols, shown
     on_row, on_col = rows < out.height, cols < out.width
     num_down = _num_used(plan.y_filter_weight, y_first, on_row, out.height, plan.num_taps, TAPS)
     num_across = _num_used(plan.x_filter_weight, x_first, on_col, out.width, plan.num_taps, TAPS)
+    picture = source.images + row * source.batch_stride
+    y_step, x_step = source_steps(plan, at, source.row_stride, source.col_stride)
     for c in range(0, out.num_channels, 3):
         more = tl.full(shown.shape, out.num_channels - 1 - c, tl.int32)  # a block, as Triton's interpreter needs it
         none = _no_colour(target.images, shown)
@@ -143,7 +148,8 @@ def paste_colours(out, target, source, plan, held, b, at, row, rows, cols, shown
                 y = tl.load(plan.y_filter_idx + y_first + i * out.height, mask=on_row, other=0)
                 down = tl.load(plan.y_filter_weight + y_first + i * out.height, mask=on_row, other=0)
                 used = shown & (down != 0)[:, None] & (across != 0)[None, :]
-                tap = colours_at(source, row, y, x) + tl.cast(c, tl.int64) * source.channel_stride
+                tap = picture + y[:, None].to(tl.int64) * y_step + x[None, :].to(tl.int64) * x_step
+                tap += tl.cast(c, tl.int64) * source.channel_stride
                 weight = down[:, None].to(first.dtype)
                 column += tl.load(tap, mask=used, other=0).to(first.dtype) * weight
                 tap += source.channel_stride

@@ -21,7 +21,9 @@ def name_key(name: str) -> tl.constexpr:
 SOURCE, CROP, CLASS = name_key("source"), name_key("crop"), name_key("class")
 SLOT, LAYER = name_key("slot"), name_key("layer")
 PASTE, COUNT = name_key("paste"), name_key("count")
-HFLIP, SCALE, SIZE = name_key("hflip"), name_key("scale"), name_key("size")
+HFLIP, VFLIP = name_key("hflip"), name_key("vflip")
+TURN, QUARTERS = name_key("turn"), name_key("quarters")
+SCALE, SIZE = name_key("scale"), name_key("size")
 TRANSLATE, STRATUM = name_key("translate"), name_key("stratum")
 
 

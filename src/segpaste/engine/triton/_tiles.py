@@ -88,4 +88,23 @@ def nearest_source(plan, at, source, rows, cols, height, width):
     """Return the offsets of the nearest source pixels in their plane, and which pixels have one."""
     y = tl.load(plan.y_nearest + at * height + rows, mask=rows < height, other=-1)
     x = tl.load(plan.x_nearest + at * width + cols, mask=cols < width, other=-1)
-    return pixel_offsets(y, x, source.width), (y >= 0)[:, None] & (x >= 0)[None, :]
+    return source_offsets(plan, at, y, x, source.width), (y >= 0)[:, None] & (x >= 0)[None, :]
+
+
+@triton.jit
+def source_offsets(plan, at, y, x, width):
+    """Return the 64-bit offsets of the source pixels that tables of y and x name, which are (x, y) if axes are swapped.
+
+    Own arguments:
+        width: of the source.
+    """
+    down, across = source_steps(plan, at, width, 1)
+    return y[:, None].to(tl.int64) * down + x[None, :].to(tl.int64) * across
+
+
+@triton.jit
+def source_steps(plan, at, row_stride, col_stride):
+    """Return the strides in the source of entries of the tables of y and of x."""
+    swaps = tl.load(plan.swap_axes + at) != 0
+    row_stride, col_stride = tl.cast(row_stride, tl.int64), tl.cast(col_stride, tl.int64)
+    return tl.where(swaps, col_stride, row_stride), tl.where(swaps, row_stride, col_stride)

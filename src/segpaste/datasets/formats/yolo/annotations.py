@@ -223,7 +223,7 @@ class YoloAnnotations(ImageAnnotations):
         if self.keypoint_schema is not None and self.data.flip_idx is None:
             warnings.warn(
                 f"{self.data.file}: expected 'flip_idx' with 'kpt_shape', got none: no points swap when flipped; add "
-                "it, or disable flips (placement.hflip_probability=0)",
+                "it, or disable flips (placement.hflip_probability=0, and vflip_probability=0)",
                 stacklevel=3,
             )
 

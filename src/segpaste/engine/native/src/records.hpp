@@ -95,6 +95,8 @@ struct DrawJob {
     int64_t* translate;  // [B, L, 2]
     uint8_t* hflip;  // [B, L]
     uint8_t* carried;  // [B, L, K_s]
+    uint8_t* vflip;  // [B, L]
+    uint8_t* swap_axes;  // [B, L]
     // PlacementCounts, written
     int64_t* tried;  // [B]
     int64_t* no_source;  // [B]
@@ -105,10 +107,10 @@ struct DrawJob {
     int64_t num_slots, num_regions, region_height, region_width, num_source_rows, num_sizes,
         num_weights, num_region_classes;
     // DrawRules
-    int64_t num_layers, low_scale, high_scale, scale_den, flip_threshold, max_attempts, patch,
-        on_grid, whole_patches, one_each, clips, seen_num, seen_den, keeps_place, hides_cuts,
-        fits_scale, region_num, region_den, counts_available, cover_num, cover_den, candidate_num,
-        candidate_den, needs_objects;
+    int64_t num_layers, low_scale, high_scale, scale_den, flip_threshold, vflip_threshold,
+        turn_threshold, max_attempts, patch, on_grid, whole_patches, one_each, clips, seen_num,
+        seen_den, keeps_place, hides_cuts, fits_scale, region_num, region_den, counts_available,
+        cover_num, cover_den, candidate_num, candidate_den, needs_objects;
 };
 
 struct MixtureJob {
@@ -157,6 +159,8 @@ struct ComposeJob {
     const int64_t* translate;  // [B, L, 2]
     const uint8_t* hflip;  // [B, L]
     const uint8_t* drawn;  // [B, L, K_s]
+    const uint8_t* vflip;  // [B, L]
+    const uint8_t* swap_axes;  // [B, L]
     // Classes
     const uint8_t* is_thing;  // [num_things], or null
     const uint8_t* is_stuff;  // [num_stuff], or null

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from segpaste import seeding
+from segpaste.engine.orientation import Orientation
 from segpaste.engine.reference import geometry
 from segpaste.engine.reference.draws.slots import Draw, largest, random_bits_62
 from segpaste.engine.schema import GRID_TRIES, LARGEST_NUM, SCALE_DEN, SIZE_DEN, DrawRules, Targets
@@ -33,7 +34,7 @@ def draw_scales(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tens
     Args:
         draw: targets, sources and rules.
         chosen: [B, L, K_s] bool, slots to paste.
-        boxes: [B, L, K_s, 4] int64, pixel boxes in the source, mirrored.
+        boxes: [B, L, K_s, 4] int64, pixel boxes in the source, turned and flipped.
 
     Returns:
         Numerators and denominators [B, L, 2] int64, (x, y).
@@ -153,9 +154,9 @@ class Objects(NamedTuple):
 
     Attributes:
         chosen: [B, L, K_s] bool, objects to paste.
-        boxes: [B, L, K_s, 4] int64, after the flip and before the scale.
+        boxes: [B, L, K_s, 4] int64, after turns and flips, before the scale.
         scaled: [B, L, K_s, 4] int64, after both.
-        cut: [B, L, K_s, 4] bool, the sides that lie on the border of their image, after the flip.
+        cut: [B, L, K_s, 4] bool, the sides that lie on the border of their image, after turns and flips.
         region: [B, L, K_s] int64, index of the region that each may be pasted on; beyond the last for anywhere.
     """
 
@@ -246,9 +247,12 @@ def _kept(objects: Objects) -> Tensor:
     return torch.where(is_empty, 0, torch.div(doubled, 2, rounding_mode="floor")).unsqueeze(2)
 
 
-def mirrored_sides(sides: Tensor, hflip: Tensor) -> Tensor:
-    """Swap the left and right sides of [B, L, K_s, 4] where the layer is flipped, ``hflip`` [B, L] bool."""
-    return torch.where(hflip[:, :, None, None], sides[..., [2, 1, 0, 3]], sides)
+def oriented_sides(sides: Tensor, orientation: Orientation) -> Tensor:
+    """Return the sides (x1, y1, x2, y2) of boxes, [B, L, K_s, 4], as their layers turn and flip them."""
+    hflip, vflip, swap_axes = (flags[:, :, None, None] for flags in orientation)
+    sides = torch.where(swap_axes, sides[..., [1, 0, 3, 2]], sides)
+    sides = torch.where(hflip, sides[..., [2, 1, 0, 3]], sides)
+    return torch.where(vflip, sides[..., [0, 3, 2, 1]], sides)
 
 
 def _candidates(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Draws of the rows, slots, scales, flips and places of all layers, without access to pixels.
+"""Draws of the rows, slots, scales, turns, flips and places of all layers, without access to pixels.
 
 Each draw is a pure function of the target's seed, a name and an index (`segpaste.seeding`), so it does not depend on
 the position of a sample in the batch.
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from segpaste import seeding
+from segpaste.engine.orientation import Orientation
 from segpaste.engine.reference import geometry
 from segpaste.engine.reference.draws import _places, slots
 from segpaste.engine.reference.draws.slots import Draw
@@ -61,12 +62,12 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
 def _draw(draw: Draw) -> Drawn:
     rules, rows, seeds = draw.rules, draw.rows, draw.targets.seeds[:, None]
     layers = torch.arange(rules.num_layers, device=seeds.device)
-    hflip = seeding.random_u32(seeds, "hflip", layers) < rules.flip_threshold
+    orientation = _orientation(seeds, layers, rules)
     choice = slots.choose(draw)
-    boxes = geometry.mirrored(draw.sources.boxes, draw.sources.extent[:, :, None, 0], hflip[:, :, None])
+    boxes = geometry.oriented(draw.sources.boxes, draw.sources.extent, orientation)
     scale_num, scale_den = _places.draw_scales(draw, choice.chosen, boxes)
     scaled = geometry.scaled_boxes(boxes, scale_num[:, :, None], scale_den[:, :, None])
-    cut = _places.mirrored_sides(geometry.cut_sides(draw.sources.boxes, draw.sources.extent[:, :, None]), hflip)
+    cut = _places.oriented_sides(geometry.cut_sides(draw.sources.boxes, draw.sources.extent[:, :, None]), orientation)
     region = _places.region_of(draw.tables.region_table, draw.sources.labels)
     objects = _places.Objects(choice.chosen, boxes, scaled, cut, region)
     places = _places.draw_places(draw.targets, rules, objects)
@@ -75,7 +76,8 @@ def _draw(draw: Draw) -> Drawn:
     if rules.takes_part:
         num_wanted = _places.part_of(num_candidates, rules)
         carried = _places.least_covering(places, torch.minimum(num_wanted, draw.targets.num_free))
-    placement = Placement(rows.source_idx, rows.layer_valid, scale_num, scale_den, places.translate, hflip, carried)
+    drawn = rows.source_idx, rows.layer_valid, scale_num, scale_den, places.translate, orientation.hflip, carried
+    placement = Placement(*drawn, orientation.vflip, orientation.swap_axes)
     counts = PlacementCounts(
         tried=choice.num_tried + choice.no_source - num_candidates + num_wanted,
         no_source=choice.no_source,
@@ -85,6 +87,19 @@ def _draw(draw: Draw) -> Drawn:
         covers_too_much=(places.in_region & ~places.carried).sum((1, 2)),
     )
     return placement, counts
+
+
+def _orientation(seeds: Tensor, layers: Tensor, rules: DrawRules) -> Orientation:
+    """Draw how layers are turned, and then flipped.
+
+    One quarter, anticlockwise, swaps the axes and then flips vertically; two flip both; three swap and then flip
+    horizontally.
+    """
+    hflip = seeding.random_u32(seeds, "hflip", layers) < rules.flip_threshold
+    vflip = seeding.random_u32(seeds, "vflip", layers) < rules.vflip_threshold
+    turns = seeding.random_u32(seeds, "turn", layers) < rules.turn_threshold
+    quarters = seeding.random_integers(seeds, "quarters", 1, 3, layers) * turns
+    return Orientation(hflip ^ (quarters >= 2), vflip ^ ((quarters == 1) | (quarters == 2)), quarters % 2 == 1)
 
 
 def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:

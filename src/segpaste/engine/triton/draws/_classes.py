@@ -100,6 +100,8 @@ def _write_map(mixed, at):
     tl.store(mixed.scale_den + axes, one)
     tl.store(mixed.translate + axes, tl.zeros([2], tl.int64))
     tl.store(mixed.hflip + at, 0)
+    tl.store(mixed.vflip + at, 0)
+    tl.store(mixed.swap_axes + at, 0)
 
 
 @triton.jit

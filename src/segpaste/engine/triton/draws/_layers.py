@@ -7,7 +7,7 @@ Common arguments of these functions, in addition to those of `segpaste.engine.tr
     targets, sources, tables, rules: `segpaste.engine.schema.Targets` and so on.
     sizes: `segpaste.engine.triton.draws.draw.SizeArguments`.
     layer: what the functions know of a layer: its index in the whole batch, its row in the tables of the sources, the
-        target, its index in the target, the target's seed, and the flip.
+        target, its index in the target, the target's seed, the flips, and whether its axes are swapped.
     span: first and one past the last slot that may be chosen.
     SLOTS: number of slots in a block.
 """
@@ -17,7 +17,19 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton._numbers import COUNT, HFLIP, PASTE, floor_div, indexed, keyed, upper_32, within
+from segpaste.engine.triton._numbers import (
+    COUNT,
+    HFLIP,
+    PASTE,
+    QUARTERS,
+    TURN,
+    VFLIP,
+    floor_div,
+    indexed,
+    keyed,
+    upper_32,
+    within,
+)
 from segpaste.engine.triton.draws._places import (
     COVER_ONE,
     FAR,
@@ -73,9 +85,11 @@ def place_layers(
     valid = layer_valid + b * rules.num_layers
     threshold, end = _choose(counts, priorities, valid, targets, tables, rules, sizes, b, index, LAYERS, OTHERS, BLOCK)
     seed = tl.load(targets.seeds + b)
-    flip = upper_32(indexed(keyed(seed, HFLIP), index)) < rules.flip_threshold
-    tl.store(drawn.hflip + at, flip.to(tl.uint8))
-    layer = at, row, b, index, seed, flip
+    hflip, vflip, swap_axes = _orientation(rules, seed, index)
+    tl.store(drawn.hflip + at, hflip.to(tl.uint8))
+    tl.store(drawn.vflip + at, vflip.to(tl.uint8))
+    tl.store(drawn.swap_axes + at, swap_axes.to(tl.uint8))
+    layer = at, row, b, index, seed, hflip, vflip, swap_axes
     span = _mark(drawn, priorities, rules, sizes, at, index, threshold, end, BLOCK)
     tl.debug_barrier()  # marks are read by other threads
     x1, y1, x2, y2, lowest_slot = surround(drawn, sources, sizes, layer, span, SLOTS)
@@ -96,6 +110,16 @@ def place_layers(
     _store_pair(drawn.scale_den, at, den_x, den_y)
     tl.debug_barrier()  # places and scales are read by other threads
     _take_best(drawn, counts, targets, sources, tables, rules, sizes, layer, span, SLOTS, OTHERS, ATTEMPTS)
+
+
+@triton.jit
+def _orientation(rules, seed, index):
+    """Draw how a layer is turned, by quarters anticlockwise, and then flipped."""
+    quarters = within(upper_32(indexed(keyed(seed, QUARTERS), index)), 1, 3)
+    quarters *= (upper_32(indexed(keyed(seed, TURN), index)) < rules.turn_threshold).to(tl.int64)
+    hflip = (upper_32(indexed(keyed(seed, HFLIP), index)) < rules.flip_threshold) ^ (quarters >= 2)
+    vflip = upper_32(indexed(keyed(seed, VFLIP), index)) < rules.vflip_threshold
+    return hflip, vflip ^ ((quarters == 1) | (quarters == 2)), quarters % 2 == 1
 
 
 @triton.jit

@@ -242,15 +242,25 @@ def chosen_slots(drawn, sizes, layer, slots):
 
 
 @triton.jit
+def _swapped(swap_axes, x1, y1, x2, y2):
+    """Return boxes with x and y exchanged where ``swap_axes``."""
+    left, right = tl.where(swap_axes, y1, x1), tl.where(swap_axes, y2, x2)
+    return left, tl.where(swap_axes, x1, y1), right, tl.where(swap_axes, x2, y2)
+
+
+@triton.jit
 def _boxes(sources, sizes, layer, slots, asked):
-    """Return the boxes of a block of slots, flipped, int64, and which of their sides lie on the border of the image."""
-    row, flip = layer[1], layer[5]
+    """Return the boxes of a block of slots, turned and flipped, int64, and which sides lie on the image's border."""
+    row, hflip, vflip, swap_axes = layer[1], layer[5], layer[6], layer[7]
     box = sources.boxes + (row * sizes.num_slots + slots) * 4
     x1, y1 = tl.load(box, mask=asked, other=0), tl.load(box + 1, mask=asked, other=0)
     x2, y2 = tl.load(box + 2, mask=asked, other=0), tl.load(box + 3, mask=asked, other=0)
     width, height = tl.load(sources.extent + 2 * row), tl.load(sources.extent + 2 * row + 1)
-    left, right = tl.where(flip, width - x2, x1), tl.where(flip, width - x1, x2)
-    return left, y1, right, y2, left <= 0, y1 <= 0, right >= width, y2 >= height
+    x1, y1, x2, y2 = _swapped(swap_axes, x1, y1, x2, y2)
+    width, height = tl.where(swap_axes, height, width), tl.where(swap_axes, width, height)
+    x1, x2 = tl.where(hflip, width - x2, x1), tl.where(hflip, width - x1, x2)
+    y1, y2 = tl.where(vflip, height - y2, y1), tl.where(vflip, height - y1, y2)
+    return x1, y1, x2, y2, x1 <= 0, y1 <= 0, x2 >= width, y2 >= height
 
 
 @triton.jit

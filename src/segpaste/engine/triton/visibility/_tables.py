@@ -68,7 +68,7 @@ def _last_column(plane, stride, height, right, BLOCK: tl.constexpr):
 
 @triton.jit
 def fill_axis(
-    axis, at, size, num, den, move, extent, hflip, radius, num_taps, part, PARTS: tl.constexpr, BLOCK: tl.constexpr
+    axis, at, size, num, den, move, extent, flip, radius, num_taps, part, PARTS: tl.constexpr, BLOCK: tl.constexpr
 ):
     """Write one part of the tables of one axis of a layer.
 
@@ -77,7 +77,7 @@ def fill_axis(
         size: of the canvas along the axis.
         num, den, move: the map of the layer.
         extent: of the source along the axis.
-        hflip: whether the axis is flipped.
+        flip: whether the axis is flipped.
         radius: of the image filter in units of ``1 / num``, if that is above 1.
         part: of the PARTS of the axis; each takes every PARTS-th BLOCK of output pixels.
     """
@@ -87,17 +87,17 @@ def fill_axis(
         position = (2 * (pixel - move) + 1) * den - num
         nearest = floor_div(position + num, 2 * num)
         outside = (nearest < 0) | (nearest >= extent)
-        nearest = tl.where(hflip, extent - 1 - nearest, nearest)
+        nearest = tl.where(flip, extent - 1 - nearest, nearest)
         tl.store(axis.nearest + at * size + pixel, tl.where(outside, -1, nearest).to(tl.int32), mask=there)
         to = at * num_taps * size + pixel
-        _fill_taps(axis.filter_idx, axis.filter_weight, to, there, size, position, num, radius, extent, hflip, num_taps)
+        _fill_taps(axis.filter_idx, axis.filter_weight, to, there, size, position, num, radius, extent, flip, num_taps)
         if axis.linear_idx is not None:
             to = at * 2 * size + pixel
-            _fill_taps(axis.linear_idx, axis.linear_weight, to, there, size, position, num, num, extent, hflip, 2)
+            _fill_taps(axis.linear_idx, axis.linear_weight, to, there, size, position, num, num, extent, flip, 2)
 
 
 @triton.jit
-def _fill_taps(indices, weights, to, there, size, position, num, radius, extent, hflip, num_taps):
+def _fill_taps(indices, weights, to, there, size, position, num, radius, extent, flip, num_taps):
     """Write the taps of a triangle filter; a tap without weight reads the pixel of the largest weight."""
     reach = 2 * tl.maximum(num, radius)
     first = floor_div(position - reach, 2 * num) + 1
@@ -121,7 +121,7 @@ def _fill_taps(indices, weights, to, there, size, position, num, radius, extent,
         upto += weight
         index = tl.where(weight == 0, used, first + t)
         index = tl.minimum(tl.maximum(index, 0), tl.maximum(extent - 1, 0))
-        index = tl.maximum(tl.where(hflip, extent - 1 - index, index), 0)
+        index = tl.maximum(tl.where(flip, extent - 1 - index, index), 0)
         tl.store(indices + to + t * size, index.to(tl.int32), mask=there)
 
 
@@ -176,23 +176,28 @@ def tables(
         j, part = share // PARTS, share % PARTS
         at = b * plan.num_layers + j
         row = tl.load(plan.source_idx + at)
-        hflip = tl.load(plan.hflip + at) != 0
-        width, height = valid_extent(source, row, BLOCK)
+        hflip, vflip = tl.load(plan.hflip + at) != 0, tl.load(plan.vflip + at) != 0
+        swap_axes = tl.load(plan.swap_axes + at) != 0
+        valid_width, valid_height = valid_extent(source, row, BLOCK)
+        width = tl.where(swap_axes, valid_height, valid_width)
+        height = tl.where(swap_axes, valid_width, valid_height)
         x_num, y_num = tl.load(maps.scale_num + at * 2), tl.load(maps.scale_num + at * 2 + 1)
         x_den, y_den = tl.load(maps.scale_den + at * 2), tl.load(maps.scale_den + at * 2 + 1)
         x_move, y_move = tl.load(maps.translate + at * 2), tl.load(maps.translate + at * 2 + 1)
         taps = tl.cast(plan.num_taps, tl.int32)
         x_radius, y_radius = tl.where(taps == 2, x_num, x_den), tl.where(taps == 2, y_num, y_den)
         fill_axis(x_axis, at, target.width, x_num, x_den, x_move, width, hflip, x_radius, taps, part, PARTS, BLOCK)
-        fill_axis(y_axis, at, target.height, y_num, y_den, y_move, height, False, y_radius, taps, part, PARTS, BLOCK)
+        fill_axis(y_axis, at, target.height, y_num, y_den, y_move, height, vflip, y_radius, taps, part, PARTS, BLOCK)
         if part == 0:
             left, top = tl.cast(target.width, tl.int64), tl.cast(target.height, tl.int64)
             right, lower = tl.cast(0, tl.int64), tl.cast(0, tl.int64)
             for first in range(0, plan.num_slots, BLOCK):
                 slot = first + tl.arange(0, BLOCK)
                 there, slots = slot < plan.num_slots, at * plan.num_slots + slot
-                x1, y1, x2, y2 = _source_box(source, plan, row, slot, width, height)
+                x1, y1, x2, y2 = _source_box(source, plan, row, slot, valid_width, valid_height)
+                x1, y1, x2, y2 = _swapped(swap_axes, x1, y1, x2, y2)
                 x1, x2 = tl.where(hflip, width - x2, x1), tl.where(hflip, width - x1, x2)
+                y1, y2 = tl.where(vflip, height - y2, y1), tl.where(vflip, height - y1, y2)
                 x1, x2 = (
                     _placed(x1, x_num, x_den, x_move, target.width),
                     _placed(x2, x_num, x_den, x_move, target.width),
@@ -244,6 +249,13 @@ def _source_box(source, plan, row, slot, width, height):
     if plan.num_slots > source.num_slots:
         x2, y2 = tl.where(there, x2, width), tl.where(there, y2, height)
     return x1, y1, x2, y2
+
+
+@triton.jit
+def _swapped(swap_axes, x1, y1, x2, y2):
+    """Return boxes with x and y exchanged where ``swap_axes``."""
+    left, right = tl.where(swap_axes, y1, x1), tl.where(swap_axes, y2, x2)
+    return left, tl.where(swap_axes, x1, y1), right, tl.where(swap_axes, x2, y2)
 
 
 @triton.jit

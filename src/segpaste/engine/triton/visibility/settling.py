@@ -216,7 +216,7 @@ def _empty(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: b
     def axis(size: int) -> AxisTable:
         return empty(AxisTable, device, {**sizes, "out": size, "linear": size if has_linear else 0})
 
-    given = {"source_idx": placement.source_idx, "hflip": placement.hflip, "x": axis(width), "y": axis(height)}
+    given = {"source_idx": placement.source_idx, "x": axis(width), "y": axis(height), **placement.orientation._asdict()}
     plan, slots = empty(LayerPlan, device, sizes, **given), empty(SlotPlan, device, sizes)
     none = torch.empty(0, height, width, dtype=torch.int16, device=device)
     visible = Visible(none, none) if hides else empty_visible(scene)

@@ -34,6 +34,24 @@ struct Drawer : CoverDrawer {
         return all;
     }
 
+    // How a layer is turned, by quarters anticlockwise, and then flipped.
+    void draw_orientation(i64 seed, i64 j, i64 at) const {
+        i64 quarters = 0;
+        if (happens(layer_state(seed, TURN, j), job.turn_threshold)) quarters = integer(layer_state(seed, QUARTERS, j), 1, 3);
+        job.hflip[at] = happens(layer_state(seed, HFLIP, j), job.flip_threshold) != (quarters >= 2);
+        job.vflip[at] = happens(layer_state(seed, VFLIP, j), job.vflip_threshold) != (quarters == 1 || quarters == 2);
+        job.swap_axes[at] = quarters % 2;
+    }
+
+    // The edges of a box along one axis of its picture, flipped, and whether they lie on its border; written at ``to``.
+    void place_axis(const i64* box, i64 size, bool flip, i64 to) const {
+        bool ends[2] = {box[0] <= 0, box[2] >= size};
+        boxes[to] = flip ? size - box[2] : box[0];
+        boxes[to + 2] = flip ? size - box[0] : box[2];
+        cut[to] = ends[flip];
+        cut[to + 2] = ends[!flip];
+    }
+
     // Whether some translation by whole patches keeps the scaled rectangle from corner to opposite inside.
     bool has_room(i64 corner, i64 opposite, i64 size, i64 num) const {
         i64 first = -floor_div(scaled_edge(corner, num, job.scale_den), job.patch);
@@ -233,18 +251,13 @@ struct Drawer : CoverDrawer {
         job.outside_region[b] = job.covers_too_much[b] = 0;
         for (i64 j = 0; j < num_layers; ++j) {
             i64 at = b * num_layers + j, source = row_of(at);
-            bool flip = happens(layer_state(job.seeds[b], HFLIP, j), job.flip_threshold);
-            job.hflip[at] = flip;
-            i64 width = job.source_extent[2 * source];
+            draw_orientation(job.seeds[b], j, at);
+            i64 x_axis = job.swap_axes[at], y_axis = !x_axis;
+            const i64* extent = job.source_extent + 2 * source;
             for (i64 k = 0; k < num_slots; ++k) {
                 const i64* box = job.boxes + 4 * (source * num_slots + k);
-                boxes[4 * k] = flip ? width - box[2] : box[0];
-                boxes[4 * k + 1] = box[1];
-                boxes[4 * k + 2] = flip ? width - box[0] : box[2];
-                boxes[4 * k + 3] = box[3];
-                i64 height = job.source_extent[2 * source + 1];
-                bool ends[4] = {box[0] <= 0, box[1] <= 0, box[2] >= width, box[3] >= height};
-                for (i64 side = 0; side < 4; ++side) cut[4 * k + side] = ends[flip && side % 2 == 0 ? 2 - side : side];
+                place_axis(box + x_axis, extent[x_axis], job.hflip[at], 4 * k);
+                place_axis(box + y_axis, extent[y_axis], job.vflip[at], 4 * k + 1);
             }
             const i64* labels = job.labels + source * num_slots;
             for (i64 k = 0; k < num_slots; ++k) {
@@ -266,7 +279,7 @@ struct Drawer : CoverDrawer {
     }
 };
 
-// Rows for the layers, and slots, scale, flip and place for every layer of every target.
+// Rows for the layers, and slots, scale, orientation and place for every layer of every target.
 inline ErrorCode draw(const DrawJob& job, Arena& arena) {
     Mark before = mark(arena);
     i64 k = job.num_source_slots, count = job.num_layers * k, num_own = job.num_rows ? job.num_source_rows / job.num_rows : 0;

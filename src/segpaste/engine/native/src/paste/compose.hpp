@@ -89,7 +89,7 @@ struct Composer : TargetRow {
         Slot* own_slots = copy_kept(slots, job.num_slots);
         Box* own_boxes = copy_kept(target_boxes, job.num_slots);
         u8* own_ignored = ignored ? copy_kept(ignored, job.num_stuff) : nullptr;
-        auto sums = take<Sum>(arena, room_for_colours(job.source_width));
+        auto sums = take<Sum>(arena, room_for_colours(most(job.source_width, job.source_height)));
         if (arena.failed || kept.failed) return nullptr;
         *row = {held, b, before, own_slots, own_boxes, own_ignored, strips, marks, 0};
         for (i64 n = 0; n < num_pastes; ++n) {
@@ -149,7 +149,7 @@ struct Composer : TargetRow {
             return last ? NO_ERROR : OUT_OF_MEMORY;
         }
         if (!job.in_place) copy_row(job, mover, b);
-        auto sums = take<Sum>(arena, room_for_colours(job.source_width));
+        auto sums = take<Sum>(arena, room_for_colours(most(job.source_width, job.source_height)));
         if (!arena.failed) pass(stamps, sums);
         ErrorCode error = arena.failed ? OUT_OF_MEMORY : NO_ERROR;
         if (job.in_place) write_rows_over(b);

@@ -10,10 +10,12 @@ namespace SEGPASTE_NAMESPACE {
 // One layer over one row of the target.
 struct Layer {
     i64 source;  // the row of the source batch
-    bool flip;
+    bool hflip, vflip, swap_axes;
     f32 depth_scale;
     Axis x, y;  // empty where nothing is carried
     const u8* classes;  // [num_mixed], with ClassMix the classes that it pastes, or null
+    const Planes* planes;  // of the source, all but its masks with swapped axes if ``swap_axes``
+    i64 width;             // of a line of these planes
 };
 
 // One carried object of a layer: the mask of a source slot, as the target sees it.

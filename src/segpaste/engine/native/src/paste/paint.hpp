@@ -70,11 +70,11 @@ FETCHES void fetch_ahead(const ComposeJob& job, i64 b, const Layer& layer, const
     layer.x.find_reach(first - layer.x.first, strip.end - 1 - layer.x.first, low, high);
     const Taps &filter = layer.y.filter, &linear = layer.y.linear;
     i64 line = y - layer.y.first, row = filter.row(filter.count - 1, line), count = high + 1 - low;
-    Image<const T> from = image<const T>(job.source.images, layer.source);
+    Image<const T> from = image<const T>(layer.planes->images, layer.source);
     for (i64 c = 0; c < job.num_channels; ++c) fetch(from.at(c, row) + low * from.column, count * from.column);
     if (strip.normals && job.source.normals.data) {
         for (i64 c = 0; c < 3; ++c) {
-            fetch(picture<const f32>(job.source.normals, layer.source, c).at(linear.row(1, line)) + low, count);
+            fetch(picture<const f32>(layer.planes->normals, layer.source, c).at(linear.row(1, line)) + low, count);
         }
     }
     if (!is_written) return;
@@ -92,12 +92,12 @@ template <class T>
 inline void read_strip(const ComposeJob& job, const Layer& layer, const Paste& paste, const Seen& seen,
                        typename Sums<T>::Sum* room, Strip& strip) {
     i64 size = strip.size(), of = (strip.y - paste.box.y1) * paste.box.width() + strip.first - paste.box.x1;
-    Image<const T> picture_of = image<const T>(job.source.images, layer.source);
-    read_colours(picture_of, job.num_channels, job.source_width, layer.x, layer.y, strip.y, strip.first, strip.end, room,
+    Image<const T> picture_of = image<const T>(layer.planes->images, layer.source);
+    read_colours(picture_of, job.num_channels, layer.width, layer.x, layer.y, strip.y, strip.first, strip.end, room,
                  static_cast<T*>(strip.colours));
     if (strip.semantic && job.source.semantic.data) {
         i64 row = layer.y.nearest[strip.y - layer.y.first];
-        const i64* line = picture<const i64>(job.source.semantic, layer.source).at(most(row, i64(0)));
+        const i64* line = picture<const i64>(layer.planes->semantic, layer.source).at(most(row, i64(0)));
         const i32* columns = layer.x.nearest + (strip.first - layer.x.first);
         for (i64 i = 0; i < size; ++i) strip.semantic[i] = row < 0 || columns[i] < 0 ? 0 : line[columns[i]];
     } else if (strip.semantic) {
@@ -118,7 +118,7 @@ inline void read_strip(const ComposeJob& job, const Layer& layer, const Paste& p
         memset(strip.depth_ok, 0, size_t(size));
     }
     if (strip.normals && job.source.normals.data) {
-        read_normals(layer, job.source, strip.y, strip.first, strip.end, strip.room(), strip.normals);
+        read_normals(layer, *layer.planes, strip.y, strip.first, strip.end, strip.room(), strip.normals);
     } else if (strip.normals) {
         memset(strip.normals, 0, size_t(3 * strip.room()) * sizeof(f32));
     }

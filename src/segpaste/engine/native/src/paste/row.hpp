@@ -3,6 +3,7 @@
 #pragma once
 
 #include "paste/measure.hpp"
+#include "paste/swapped.hpp"
 
 namespace SEGPASTE_NAMESPACE {
 
@@ -31,15 +32,13 @@ struct TargetRow {
         const f32* edges = job.source_rows.boxes + 4 * (job.source_idx[at] * num_slots + k);
         const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at, *move = job.translate + 2 * at;
         Box part = clipped_box(edges, extent.width, extent.height);  // nothing outside of it is read
-        i64 left = part.x1, right = part.x2;
-        if (job.hflip[at]) {
-            i64 mirrored = extent.width - right;
-            right = extent.width - left;
-            left = mirrored;
-        }
-        Box box = {clamp(scaled_edge(left, num[0], den[0]) + move[0], i64(0), job.width),
+        Extent seen_as = extent;
+        if (job.swap_axes[at]) part = {part.y1, part.x1, part.y2, part.x2}, seen_as = {extent.height, extent.width};
+        if (job.hflip[at]) part = {seen_as.width - part.x2, part.y1, seen_as.width - part.x1, part.y2};
+        if (job.vflip[at]) part = {part.x1, seen_as.height - part.y2, part.x2, seen_as.height - part.y1};
+        Box box = {clamp(scaled_edge(part.x1, num[0], den[0]) + move[0], i64(0), job.width),
                    clamp(scaled_edge(part.y1, num[1], den[1]) + move[1], i64(0), job.height),
-                   clamp(scaled_edge(right, num[0], den[0]) + move[0], i64(0), job.width),
+                   clamp(scaled_edge(part.x2, num[0], den[0]) + move[0], i64(0), job.width),
                    clamp(scaled_edge(part.y2, num[1], den[1]) + move[1], i64(0), job.height)};
         box.x2 = most(box.x1, box.x2);
         box.y2 = most(box.y1, box.y2);
@@ -84,7 +83,8 @@ struct TargetRow {
         for (i64 j = 0; j < job.num_layers; ++j) {
             i64 at = b * job.num_layers + j;
             Layer& layer = layers[j];
-            layer = {job.source_idx[at], job.hflip[at] != 0, depth_scale(at), {}, {}, nullptr};
+            layer = {job.source_idx[at], job.hflip[at] != 0, job.vflip[at] != 0, job.swap_axes[at] != 0, depth_scale(at),
+                     {}, {}, nullptr, &job.source, job.source_width};
             if (job.mixed_classes) layer.classes = job.mixed_classes + at * job.num_mixed;
             Paste* first = next;
             Box around = {width, height, 0, 0};
@@ -100,11 +100,13 @@ struct TargetRow {
             }
             if (next == first || around.is_empty()) continue;
             seen.reach.enclose(around);
+            if (layer.swap_axes) extent = {extent.height, extent.width}, layer.width = job.source_height;
             const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at, *move = job.translate + 2 * at;
-            Map columns = {move[0], num[0], den[0], extent.width, layer.flip};
-            Map lines = {move[1], num[1], den[1], extent.height, false};
-            layer.x = make_axis(arena, around.x1, around.x2, columns, job.num_taps, reads_between, job.source_width);
-            layer.y = make_axis(arena, around.y1, around.y2, lines, job.num_taps, reads_between, job.source_width);
+            Map columns = {move[0], num[0], den[0], extent.width, layer.hflip};
+            Map lines = {move[1], num[1], den[1], extent.height, layer.vflip};
+            layer.x = make_axis(arena, around.x1, around.x2, columns, job.num_taps, reads_between, layer.width);
+            layer.y = make_axis(arena, around.y1, around.y2, lines, job.num_taps, reads_between, layer.width);
+            if (layer.swap_axes && !arena.failed) layer.planes = with_axes_swapped(job, layer, arena);
         }
         if (seen.reach.is_empty()) seen.reach = {0, 0, 0, 0};
     }
@@ -127,13 +129,13 @@ struct TargetRow {
             if (is_fragment(paste)) {
                 mixed.cut_fragment(layer.source, layer.classes, {paste.box.x2, paste.box.y2}, paste.cut);
             } else {
-                cut_out(paste, layer, job.source, job.source_width);
+                cut_out(paste, layer, job.source);
             }
         }
         seen.layer = take<i16>(arena, area);
         seen.owner = job.with_owner ? take<i16>(arena, area) : nullptr;
         bool keeps_depth = has_depth && job.num_layers > 1;
-        i64 widest = most(job.source_width, job.width) + WIDE;
+        i64 widest = most(most(job.source_width, job.source_height), job.width) + WIDE;
         room = {take<u8>(arena, largest + WIDE), take<u8>(arena, widest), take<u8>(arena, widest),
                 keeps_depth ? take<f32>(arena, area) : nullptr, keeps_depth ? take<u8>(arena, area) : nullptr,
                 job.rank ? take<i16>(arena, area) : nullptr};

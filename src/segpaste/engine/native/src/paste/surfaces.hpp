@@ -110,7 +110,7 @@ inline Vectors weighted_sum(const Corners& at, const Vectors* taps) {
             at.sum(taps[0].z, taps[1].z, taps[2].z, taps[3].z)};
 }
 
-// Unit normals of a layer, mirrored with it, for pixels first to end - 1 of line y; [3, n], plane after plane of
+// Unit normals of a layer, turned and flipped with it, for pixels first to end - 1 of line y; [3, n], plane after plane of
 // ``room`` pixels, of which up to WIDE - 1 after the last one are written.
 inline void read_normals(const Layer& layer, const Planes& source, i64 y, i64 first, i64 end, i64 room, f32* out) {
     Picture<const f32> planes[3] = {picture<const f32>(source.normals, layer.source, 0),
@@ -140,8 +140,9 @@ inline void read_normals(const Layer& layer, const Planes& source, i64 y, i64 fi
             Vectors unit = {sum.x / norm, sum.y / norm, sum.z / norm};
             normals = unit.where(are_between & (norm >= VANISHING_NORM), normals);
         }
-        store(out + i, layer.flip ? -normals.x : normals.x);
-        store(out + room + i, normals.y);
+        if (layer.swap_axes) normals = {normals.y, normals.x, normals.z};
+        store(out + i, layer.hflip ? -normals.x : normals.x);
+        store(out + room + i, layer.vflip ? -normals.y : normals.y);
         store(out + 2 * room + i, normals.z);
     }
 }

@@ -50,10 +50,21 @@ inline void take_columns(const u8* line, i64 width, const i32* columns, i64 size
     }
 }
 
-inline void cut_out(const Paste& paste, const Layer& layer, const Planes& source, i64 source_width) {
+// The mask of a paste with swapped axes, read column by column.
+inline void cut_out_swapped(const Paste& paste, const Layer& layer, const Picture<const u8>& mask) {
+    const Box& box = paste.box;
+    const i32 *lines = layer.x.nearest - layer.x.first, *columns = layer.y.nearest - layer.y.first;
+    u8* cut = paste.cut;
+    for (i64 y = box.y1; y < box.y2; ++y) {
+        for (i64 x = box.x1; x < box.x2; ++x) *cut++ = lines[x] < 0 || columns[y] < 0 ? 0 : mask.at(lines[x])[columns[y]];
+    }
+}
+
+inline void cut_out(const Paste& paste, const Layer& layer, const Planes& source) {
     Picture<const u8> mask = {static_cast<const u8*>(source.masks.data) + layer.source * source.masks.stride[0] +
                                   paste.slot * source.masks.stride[1],
                               source.masks.stride[2]};
+    if (layer.swap_axes) return cut_out_swapped(paste, layer, mask);
     const Box& box = paste.box;
     i64 width = box.width(), at = box.x1 - layer.x.first, low, high;
     layer.x.find_reach(at, at + width - 1, low, high);
@@ -68,7 +79,7 @@ inline void cut_out(const Paste& paste, const Layer& layer, const Planes& source
         } else if (row == before) {  // an enlarged source repeats its rows
             memcpy(cut, cut - width, size_t(width));
         } else {
-            take_columns(mask.at(row), source_width, columns, width, cut);
+            take_columns(mask.at(row), layer.width, columns, width, cut);
         }
         before = row;
     }
@@ -99,11 +110,11 @@ inline void withdraw_closed(const ComposeJob& job, i64 b, const Seen& seen, cons
     }
 }
 
-// Keep the offer where the source is neither padding nor ignored. ``flags`` [source_width + WIDE] and ``taken`` [width of
+// Keep the offer where the source is neither padding nor ignored. ``flags`` [width of the source's lines + WIDE] and ``taken`` [width of
 // the box + WIDE] are overwritten.
 inline void withdraw_hidden(const ComposeJob& job, const Layer& layer, const Box& box, u8* flags, u8* taken, u8* offered) {
-    Picture<const u8> padding = picture<const u8>(job.source.padding, layer.source);
-    Picture<const i64> semantic = picture<const i64>(job.source.semantic, layer.source);
+    Picture<const u8> padding = picture<const u8>(layer.planes->padding, layer.source);
+    Picture<const i64> semantic = picture<const i64>(layer.planes->semantic, layer.source);
     i64 width = box.width(), at = box.x1 - layer.x.first, low, high, before = -1;
     layer.x.find_reach(at, at + width - 1, low, high);
     const i32 *columns = layer.x.nearest + at, *rows = layer.y.nearest - layer.y.first;
@@ -115,7 +126,7 @@ inline void withdraw_hidden(const ComposeJob& job, const Layer& layer, const Box
             for (i64 x = low; x <= high; ++x) flags[x] = !(padding.data && padding.at(row)[x]);
             for (i64 x = low; label && x <= high; ++x) flags[x] &= label[x] != job.ignore_index;
             for (i64 x = low; layer.classes && x <= high; ++x) flags[x] &= in_table(layer.classes, job.num_mixed, label[x]);
-            take_columns(flags, job.source_width, columns, width, taken);
+            take_columns(flags, layer.width, columns, width, taken);
         }
         for (i64 i = 0; i < width; ++i) offered[i] &= taken[i];
         before = row;
@@ -258,7 +269,7 @@ inline void resolve(const ComposeJob& job, i64 b, const Layer* layers, Paste* pa
             if (has_hidden) withdraw_hidden(job, layer, paste.box, room.flags, room.taken, room.offered);
             if (room.front) withdraw_outranked(seen, room.front, rank, paste.box, room.offered);
             if (has_depth) {
-                read_depth(layer, job.source, paste.box, room.offered, job.orders_by_value != 0, paste.depth, paste.depth_ok);
+                read_depth(layer, *layer.planes, paste.box, room.offered, job.orders_by_value != 0, paste.depth, paste.depth_ok);
                 if (room.behind) {
                     withdraw_farther(seen, room, paste, room.offered);
                 } else {
