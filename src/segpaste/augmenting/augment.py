@@ -98,7 +98,7 @@ def augment_dataset(
     task: Task | None = None,
     format: str | None = None,
     depth_fill: bool = False,
-    image_format: Literal["png", "jpg"] = "png",
+    image_format: Literal["same", "png", "jpg"] = "same",
     layout: str | None = None,
     tool: str | None = None,
     gallery: int = 12,
@@ -144,7 +144,8 @@ def augment_dataset(
         task: task of the labels, by default recognised from them; ``obb`` writes oriented boxes.
         format: name of the dataset's format, by default recognised.
         depth_fill: give holes in the depth of objects their nearest valid depth; they stay invalid.
-        image_format: ``png`` or ``jpg``.
+        image_format: ``png``, or ``jpg``, which has losses (quality 95); ``same`` is ``jpg`` for images that are read
+            from a JPEG, else ``png``. Maps have no losses.
         layout: layout of the new dataset, such as ``coco`` or ``yolo``; by default that of the given one, else
             ``coco``.
         tool: name of a tool that will read the new dataset, see `segpaste.datasets.check_dataset`: ``layout`` and
@@ -183,6 +184,7 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
     options = _for_tool(options)
     space = Workspace(Path(os.path.abspath(options.out)), AugmentError, other=option("out"))
     older = older_run(space)
+    options = older.image_format(options)
     paster, problems = _opened(options, older, say)
     inputs = paster.inputs
     layout = layout_of(options, inputs)

@@ -297,8 +297,8 @@ def is_finished(options: AugmentOptions, out: Path, layout: WrittenLayout, made:
             f"{option('out')}"
         )
     folder = out / layout.images
-    there = {entry.name for entry in os.scandir(folder)} if folder.is_dir() else set()
-    names = (f"{number:06d}.{options.image_format}" for number in range(1, num + 1))
+    there = {Path(entry.name).stem for entry in os.scandir(folder)} if folder.is_dir() else set()
+    names = (f"{number:06d}" for number in range(1, num + 1))
     if missing := [name for name in names if name not in there]:
         raise AugmentError(
             f"{options.out}: expected the {num:,} images of this finished run, {len(missing):,} are missing, such as "

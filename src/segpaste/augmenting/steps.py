@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from segpaste.augmenting import report
 from segpaste.augmenting.inputs import Inputs
@@ -19,6 +19,7 @@ from segpaste.datasets.conversion.for_tool import minds, regions_for_tool
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.geometry_keys import CAMERA_KEY, without_geometry
+from segpaste.datasets.formats.image_files import is_jpeg
 from segpaste.datasets.formats.kept_shapes import placed_keys, placed_rows
 from segpaste.datasets.formats.pixel_bytes import ImageFormat
 from segpaste.datasets.formats.references import OWN_KEY
@@ -55,7 +56,7 @@ class StepMaker:
     Attributes:
         paster: makes the images.
         layout: layout of the written dataset.
-        image_format: format of the image files.
+        image_format: format of the image files; ``same`` for that of the images that are read.
         num: total number of images.
         files: folder of the images.
         notes: notes of the finished steps.
@@ -65,7 +66,7 @@ class StepMaker:
 
     paster: Paster
     layout: WrittenLayout
-    image_format: ImageFormat
+    image_format: ImageFormat | Literal["same"]
     num: int
     files: Path
     notes: Notes
@@ -137,7 +138,7 @@ class StepMaker:
                 for o in augmented.origins
             ],
             self.layout,
-            self.image_format,
+            self._suffix(pick.index),
             lost,
             {**_federated(paster.inputs, augmented), "segpaste": made_of},
             {"pasted": False, "source_image_id": image_id},
@@ -158,6 +159,13 @@ class StepMaker:
             "losses": note["losses"] + lost,
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
+
+    def _suffix(self, index: int) -> str:
+        """Return the suffix of the file that is made of an image of the dataset."""
+        if self.image_format != "same":
+            return self.image_format
+        found = self.paster.inputs.photos.photo_file(index)
+        return "jpg" if found is not None and is_jpeg(found[0]) else "png"
 
 
 def made_image(

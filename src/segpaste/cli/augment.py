@@ -86,7 +86,10 @@ def add_to(commands: Any, summary: str) -> None:
         "jitter every image to this size, or own: keep its size; default: that of the preset, else own. Side of scenes"
     )
     add("--size", metavar="WxH|PX|own", type=sides(*SIDES_PX), help=f"{text}, default: {_DEFAULT_SIZE_PX}")
-    field("image_format", "format of the images, default: png")
+    text = (
+        "format of the images: jpg has losses (quality 95), same: jpg for images that are read from a JPEG, else png; "
+    )
+    field("image_format", f"{text}default: same")
     field("layout", "layout of the new dataset, default: that of the given one, else coco")
     text = "make it for this tool, such as ultralytics: layout and task that it reads best, and a check of the result"
     add("--for", dest="tool", metavar="TOOL", help=text)
