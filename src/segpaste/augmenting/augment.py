@@ -101,6 +101,7 @@ def augment_dataset(
     image_format: Literal["same", "png", "jpg"] = "same",
     layout: str | None = None,
     tool: str | None = None,
+    keep_originals: bool = False,
     gallery: int = 12,
     workers: int = 1,
     engine: Literal["local", "ray"] = "local",
@@ -152,6 +153,8 @@ def augment_dataset(
             ``task`` are by default what it reads best, crowd regions that it takes for objects are left out and counted
             in ``left_out``, ``for_tool`` of the summary tells what it does with the dataset, and ``start`` what starts
             it.
+        keep_originals: write the images of the dataset with their annotations after the augmented ones, so that the
+            new dataset has both. Their files are copied byte by byte.
         gallery: number of images to draw in the report.
         workers: number of processes; 0 and 1: this one.
         engine: ``local``, or ``ray`` for processes of a Ray cluster.
@@ -189,14 +192,17 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
     inputs = paster.inputs
     layout = layout_of(options, inputs)
     made, paths = _facts(options, paster, older)
-    if not options.dry_run and is_finished(options, space.out, layout, made):
+    originals = _originals(options, inputs, paster)
+    if not options.dry_run and is_finished(options, space.out, layout, made, len(originals)):
         space.remove_remains()
         remove_shards(space.out)
         return AugmentSummary(space.out, "there", num_images=options.num, config=paster.config)
     expect_sources(paster)
     size = older.step_size(steps.IMAGES_PER_STEP)
     tool = None if options.tool is None else TOOLS[options.tool]
-    maker = StepMaker(paster, layout, options.image_format, options.num, space.files, space.notes, size, tool)
+    maker = StepMaker(
+        paster, layout, options.image_format, options.num, space.files, space.notes, size, tool, originals
+    )
     resolved = resolved_lines(paster.config, inputs.void_is_contour, inputs.fills_depth)
     if options.dry_run:
         summary, lines = estimate(maker)
@@ -217,7 +223,7 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
         stack.enter_context(naming(space.folder))
         run.adopt_shards()
         guard = Guard(space.notes, options.verify)
-        run.make(maker, maker.missing(), maker.num)
+        run.make(maker, maker.missing(), maker.num_files)
         summary = run.finish(how, others, guard)
     summary.unreadable |= {str(problem.index): problem.reason for problem in problems}
     if tool is not None:
@@ -226,6 +232,15 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
     run.log.say("\n".join(["complete", *summary.lines()]))
     run.log.open()
     return summary
+
+
+def _originals(options: AugmentOptions, inputs: Inputs, paster: Paster) -> list[int]:
+    """Return the indices of the images that are kept; backgrounds are not among them."""
+    if not options.keep_originals:
+        return []
+    if options.dataset == "scenes":
+        raise AugmentError(f"{option('keep_originals')}: expected a dataset, got scenes; leave it out")
+    return [index for index in range(len(inputs.annotated)) if index not in paster.sequence.skipped]
 
 
 def _for_tool(options: AugmentOptions) -> AugmentOptions:
@@ -346,6 +361,7 @@ def _facts(options: AugmentOptions, paster: Paster, older: OlderRun) -> tuple[di
         **({"balance": _balance(options, paster.config, older)} if draws_single else {}),
         **({"--depth-fill": True} if inputs.fills_depth else {}),
         **({} if options.tool is None else {"--for": options.tool}),
+        **({"--keep-originals": f"after {options.num} images"} if options.keep_originals else {}),
         **flat(paster.config.model_dump(mode="json")),
     }
     return made, {name: path and os.path.abspath(path) for name, path in folders.items()}
@@ -358,6 +374,7 @@ def _made(options: AugmentOptions, paster: Paster, digest: str) -> dict[str, Any
     words += [f"--{flag} {_word(value)}" for flag, value in named if value is not None]
     words += ["--depth-fill"] if paster.inputs.fills_depth else []
     words += [] if options.tool is None else [f"--for {options.tool}"]
+    words += ["--keep-originals"] if options.keep_originals else []
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in options.overrides.items()}
     words += [f"{key}={text}" for key, text in texts.items()]
     jitter = paster.reader.jitter

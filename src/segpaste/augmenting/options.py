@@ -215,6 +215,7 @@ class AugmentOptions(PasteOptions):
         layout: layout of the new dataset; by default that of the given one, else ``coco``.
         tool: name of a tool that will read the new dataset, see `segpaste.datasets.check_dataset`: the layout and the
             task are by default what it reads best, and the summary tells what it does to the dataset.
+        keep_originals: write the images of the dataset, unchanged, after the augmented ones.
         gallery: number of images to draw.
         workers: number of processes; 0 and 1: this one.
         engine: engine that runs them.
@@ -229,6 +230,7 @@ class AugmentOptions(PasteOptions):
     image_format: Literal["same", "png", "jpg"] = _limited("same", choices=("same", "png", "jpg"))
     layout: str | None = _limited(choices=LAYOUTS)
     tool: str | None = None
+    keep_originals: bool = False
     gallery: int = _limited(12, low=0)
     workers: int = _limited(1, low=0, high=1024)
     engine: Literal["local", "ray"] = _limited("local", choices=("local", "ray"))

@@ -93,6 +93,8 @@ def add_to(commands: Any, summary: str) -> None:
     field("layout", "layout of the new dataset, default: that of the given one, else coco")
     text = "make it for this tool, such as ultralytics: layout and task that it reads best, and a check of the result"
     add("--for", dest="tool", metavar="TOOL", help=text)
+    text = "write the images of the dataset, unchanged, after the augmented ones"
+    add("--keep-originals", action="store_true", help=text)
     field("gallery", "images to draw, default: 12", metavar="G")
     add("--preset", metavar="NAME|FILE", help="name of a preset, such as vit_patch, or a preset saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
