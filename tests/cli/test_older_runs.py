@@ -67,6 +67,13 @@ def test_objects_at_the_border_before_there_was_an_option(resume: Callable[..., 
     assert [config["source"]["whole_only"] for config in configs(tmp_path / "out")] == [True] * 8 + [False] * 2
 
 
+@pytest.mark.parametrize("suffix", ["png", "jpg"])
+def test_the_format_of_the_images(resume: Callable[..., int], tmp_path: Path, suffix: str) -> None:
+    assert resume(lambda values: values.update({"--format": suffix})) == 0
+    names = sorted(path.name for path in (tmp_path / "out" / "images").iterdir())
+    assert names[-2:] == [f"000009.{suffix}", f"000010.{suffix}"]
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [("placement.mosaic", 0.3), ("mosaic.prob", 0.3), ("--zoom", 2), ("placement.partial", "cut")],

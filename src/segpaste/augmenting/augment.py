@@ -98,9 +98,10 @@ def augment_dataset(
     task: Task | None = None,
     format: str | None = None,
     depth_fill: bool = False,
-    image_format: Literal["png", "jpg"] = "png",
+    image_format: Literal["same", "png", "jpg"] = "same",
     layout: str | None = None,
     tool: str | None = None,
+    keep_originals: bool = False,
     gallery: int = 12,
     workers: int = 1,
     engine: Literal["local", "ray"] = "local",
@@ -144,13 +145,16 @@ def augment_dataset(
         task: task of the labels, by default recognised from them; ``obb`` writes oriented boxes.
         format: name of the dataset's format, by default recognised.
         depth_fill: give holes in the depth of objects their nearest valid depth; they stay invalid.
-        image_format: ``png`` or ``jpg``.
+        image_format: ``png``, or ``jpg``, which has losses (quality 95); ``same`` is ``jpg`` for images that are read
+            from a JPEG, else ``png``. Maps have no losses.
         layout: layout of the new dataset, such as ``coco`` or ``yolo``; by default that of the given one, else
             ``coco``.
         tool: name of a tool that will read the new dataset, see `segpaste.datasets.check_dataset`: ``layout`` and
             ``task`` are by default what it reads best, crowd regions that it takes for objects are left out and counted
             in ``left_out``, ``for_tool`` of the summary tells what it does with the dataset, and ``start`` what starts
             it.
+        keep_originals: write the images of the dataset with their annotations after the augmented ones, so that the
+            new dataset has both. Their files are copied byte by byte.
         gallery: number of images to draw in the report.
         workers: number of processes; 0 and 1: this one.
         engine: ``local``, or ``ray`` for processes of a Ray cluster.
@@ -183,18 +187,22 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
     options = _for_tool(options)
     space = Workspace(Path(os.path.abspath(options.out)), AugmentError, other=option("out"))
     older = older_run(space)
+    options = older.image_format(options)
     paster, problems = _opened(options, older, say)
     inputs = paster.inputs
     layout = layout_of(options, inputs)
     made, paths = _facts(options, paster, older)
-    if not options.dry_run and is_finished(options, space.out, layout, made):
+    originals = _originals(options, inputs, paster)
+    if not options.dry_run and is_finished(options, space.out, layout, made, len(originals)):
         space.remove_remains()
         remove_shards(space.out)
         return AugmentSummary(space.out, "there", num_images=options.num, config=paster.config)
     expect_sources(paster)
     size = older.step_size(steps.IMAGES_PER_STEP)
     tool = None if options.tool is None else TOOLS[options.tool]
-    maker = StepMaker(paster, layout, options.image_format, options.num, space.files, space.notes, size, tool)
+    maker = StepMaker(
+        paster, layout, options.image_format, options.num, space.files, space.notes, size, tool, originals
+    )
     resolved = resolved_lines(paster.config, inputs.void_is_contour, inputs.fills_depth)
     if options.dry_run:
         summary, lines = estimate(maker)
@@ -215,7 +223,7 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
         stack.enter_context(naming(space.folder))
         run.adopt_shards()
         guard = Guard(space.notes, options.verify)
-        run.make(maker, maker.missing(), maker.num)
+        run.make(maker, maker.missing(), maker.num_files)
         summary = run.finish(how, others, guard)
     summary.unreadable |= {str(problem.index): problem.reason for problem in problems}
     if tool is not None:
@@ -224,6 +232,15 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
     run.log.say("\n".join(["complete", *summary.lines()]))
     run.log.open()
     return summary
+
+
+def _originals(options: AugmentOptions, inputs: Inputs, paster: Paster) -> list[int]:
+    """Return the indices of the images that are kept; backgrounds are not among them."""
+    if not options.keep_originals:
+        return []
+    if options.dataset == "scenes":
+        raise AugmentError(f"{option('keep_originals')}: expected a dataset, got scenes; leave it out")
+    return [index for index in range(len(inputs.annotated)) if index not in paster.sequence.skipped]
 
 
 def _for_tool(options: AugmentOptions) -> AugmentOptions:
@@ -344,6 +361,7 @@ def _facts(options: AugmentOptions, paster: Paster, older: OlderRun) -> tuple[di
         **({"balance": _balance(options, paster.config, older)} if draws_single else {}),
         **({"--depth-fill": True} if inputs.fills_depth else {}),
         **({} if options.tool is None else {"--for": options.tool}),
+        **({"--keep-originals": f"after {options.num} images"} if options.keep_originals else {}),
         **flat(paster.config.model_dump(mode="json")),
     }
     return made, {name: path and os.path.abspath(path) for name, path in folders.items()}
@@ -356,6 +374,7 @@ def _made(options: AugmentOptions, paster: Paster, digest: str) -> dict[str, Any
     words += [f"--{flag} {_word(value)}" for flag, value in named if value is not None]
     words += ["--depth-fill"] if paster.inputs.fills_depth else []
     words += [] if options.tool is None else [f"--for {options.tool}"]
+    words += ["--keep-originals"] if options.keep_originals else []
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in options.overrides.items()}
     words += [f"{key}={text}" for key, text in texts.items()]
     jitter = paster.reader.jitter

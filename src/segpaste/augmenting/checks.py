@@ -227,7 +227,8 @@ def _estimated(maker: StepMaker, tally: AugmentSummary, sizes: Counter[str], num
     """Yield the estimate from the first images."""
     inputs, num = maker.paster.inputs, tally.num_images
     times = maker.num / num
-    yield f"would make {maker.num:,} images of {inputs.name}; nothing is written. Estimate from the first {num}:"
+    kept = f" and keep {len(maker.originals):,} originals" if maker.originals else ""
+    yield f"would make {maker.num:,} images of {inputs.name}{kept}; nothing is written. Estimate from the first {num}:"
     most = ", ".join(f"{size} ({count} of {num})" for size, count in sizes.most_common(3))
     yield f"sizes    {most}{', and others' if len(sizes) > 3 else ''}"
     yield f"sources  {_sources(maker)}"

@@ -211,10 +211,11 @@ class AugmentOptions(PasteOptions):
     Attributes:
         out: the new dataset's folder.
         num: number of images; image i does not depend on it.
-        image_format: format of the images.
+        image_format: format of the images: ``png``, ``jpg``, or ``same``, JPEG for images that are read from a JPEG.
         layout: layout of the new dataset; by default that of the given one, else ``coco``.
         tool: name of a tool that will read the new dataset, see `segpaste.datasets.check_dataset`: the layout and the
             task are by default what it reads best, and the summary tells what it does to the dataset.
+        keep_originals: write the images of the dataset, unchanged, after the augmented ones.
         gallery: number of images to draw.
         workers: number of processes; 0 and 1: this one.
         engine: engine that runs them.
@@ -226,9 +227,10 @@ class AugmentOptions(PasteOptions):
 
     out: AnyPath
     num: int = _limited(1, low=1)
-    image_format: Literal["png", "jpg"] = _limited("png", choices=("png", "jpg"))
+    image_format: Literal["same", "png", "jpg"] = _limited("same", choices=("same", "png", "jpg"))
     layout: str | None = _limited(choices=LAYOUTS)
     tool: str | None = None
+    keep_originals: bool = False
     gallery: int = _limited(12, low=0)
     workers: int = _limited(1, low=0, high=1024)
     engine: Literal["local", "ray"] = _limited("local", choices=("local", "ray"))

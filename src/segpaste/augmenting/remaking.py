@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,13 +21,13 @@ from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.layouts import writer_of, yaml_keys
 from segpaste.augmenting.options import AnyPath, AugmentError, Progress
 from segpaste.augmenting.photos import RECORDS, Photo, PhotoPick, PhotoReader, PhotoSequence, cornered, cut_to
-from segpaste.augmenting.steps import carried_of, keys_of, made_image
+from segpaste.augmenting.steps import carried_of, keys_of, made_image, original_image
 from segpaste.bank import DatasetBank, InstanceBank
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, without_counts
 from segpaste.datasets.formats.image_files import open_image
-from segpaste.datasets.formats.references import KINDS, Copy, Owner, is_file_name, resolved
+from segpaste.datasets.formats.references import KINDS, OWN_KEY, Copy, Owner, is_file_name, resolved
 from segpaste.datasets.formats.text_files import parse_xml
 from segpaste.datasets.tables import IMAGE_COLUMNS, read_tables
 from segpaste.datasets.writers.counterparts import WrittenCounterparts
@@ -76,6 +76,17 @@ class Remaker:
         image = made_image(reader, target, after, rows, self.layout, Path(record.name or "").suffix[1:], lost)
         note = writer.add(image, write)
         return {**note, "losses": note["losses"] + lost}
+
+    def write_original(self, writer: DatasetWriter, row: JsonRow, write: Write) -> JsonRow:
+        """Write an original as `segpaste augment` did, given its entry in the tables; return its note.
+
+        Raises:
+            ReplayError: the dataset has no such image.
+        """
+        name, position, lost = row[OWN_KEY]["source_file_name"], int(row["id"]) - 1, Counter[str]()
+        if (index := _indices(self.inputs.annotated).get(name)) is None:
+            raise ReplayError(f"is an original of {name}, which {self.inputs.name} does not have")
+        return writer.add(original_image(self.inputs, index, position, self.layout, lost), write)
 
     def remade(self, record: ReplayRecord) -> DenseSample:
         """Return the augmented image of a record; see `write`."""
@@ -164,6 +175,12 @@ class Remaker:
 
 
 @lru_cache(maxsize=1)
+def _indices(photos: AnnotatedDataset) -> dict[str, int]:
+    """Return the index of each image by its file name."""
+    return {photos.file_name(index): index for index in range(len(photos))}
+
+
+@lru_cache(maxsize=1)
 def _has_further_tables(photos: AnnotatedDataset) -> bool:
     """Return whether a dataset has tables that may refer to annotations."""
     return bool(photos.tables().keys() - {"info", "licenses"})
@@ -247,13 +264,25 @@ class WrittenImages:
         """Return the differences between an image and its record, in words; empty if all is equal."""
         if record.name is None or record.name not in self.images:
             return [f"is not in {self.layout.tables}"]
+        return self._differences(record.name, remaker, lambda writer: remaker.write(writer, record, _write_for_now))
+
+    @property
+    def originals(self) -> list[str]:
+        """Names of the images of the dataset that were kept."""
+        return [name for name, row in self.images.items() if row.get(OWN_KEY, {}).get("original")]
+
+    def differences_of_original(self, name: str, remaker: Remaker) -> list[str]:
+        """Return the differences between a kept image and that of the dataset, in words; empty if all is equal."""
+        row = self.images[name]
+        return self._differences(name, remaker, lambda writer: remaker.write_original(writer, row, _write_for_now))
+
+    def _differences(self, name: str, remaker: Remaker, write: Callable[[DatasetWriter], JsonRow]) -> list[str]:
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                writer = writer_of(Path(scratch), remaker.inputs, self.layout)
-                rows = SampleRows(**remaker.write(writer, record, _write_for_now)["rows"])
+                rows = SampleRows(**write(writer_of(Path(scratch), remaker.inputs, self.layout))["rows"])
             except ReplayError as error:
                 return [str(error)]
-            return [*self._other_files(Path(scratch), Path(record.name).stem), *self._other_rows(rows)]
+            return [*self._other_files(Path(scratch), Path(name).stem), *self._other_rows(rows)]
 
     def _other_files(self, scratch: Path, stem: str) -> Iterator[str]:
         """Yield pixel files that are missing, unexpected, or of other values; their compression does not matter."""

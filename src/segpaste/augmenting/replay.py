@@ -126,12 +126,18 @@ def replay_records(options: ReplayOptions, progress: Progress | None = None) -> 
         verified, left_out = write_dataset(space, name or inputs.name, records, remaker, options.verify, progress)
         return ReplaySummary(len(records), verified=verified, left_out=left_out)
     written, found = WrittenImages(Path(str(options.check)), layout), dict[str, list[str]]()
+    is_whole = options.index is None and options.image is None
+    originals = written.originals if is_whole else []
+    num = len(records) + len(originals)
     for number, record in enumerate(records, start=1):
         found[str(record.name)] = written.differences(record, remaker)
-        progress("image", number, len(records))
-    if options.index is None and options.image is None:
+        progress("image", number, num)
+    for number, name in enumerate(originals, start=len(records) + 1):
+        found[name] = written.differences_of_original(name, remaker)
+        progress("image", number, num)
+    if is_whole:
         found |= {name: ["has no record"] for name in written.images if name not in found}
-    return ReplaySummary(len(records), found)
+    return ReplaySummary(num, found)
 
 
 def _chosen(options: ReplayOptions, path: Path, records: list[ReplayRecord]) -> list[ReplayRecord]:

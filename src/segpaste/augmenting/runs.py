@@ -244,7 +244,10 @@ def assemble(
     _remove_surplus(maker)
     lost = Losses()
     for item in maker.items():
-        summary.add(item["shown"])
+        if item["shown"] is None:
+            summary.num_originals += 1
+        else:
+            summary.add(item["shown"])
         lost.update(item.get("losses", {}))
         summary.unreadable |= item["unreadable"]
     name = paster.inputs.name
@@ -261,12 +264,13 @@ def assemble(
     writer = writer_of(files, paster.inputs, maker.layout, source_yaml)
     tables = {"info": info, **others}
     finish([writer], [(tables, categories, made_of.rows)], Losses(), splits.names)
-    write_whole(files / RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))
+    write_whole(files / RECORDS, (f"{item['record']}\n".encode() for item in maker.items() if item["record"]))
     drawn = []
     for position in range(min(gallery, maker.num)):
         drawn.append(draw(paster.image(position), paster))
     pictures = chain(drawn, repeat(()))
-    pages = (report_item(item["shown"], its) for item, its in zip(maker.items(), pictures, strict=False))
+    shown = (item["shown"] for item in maker.items() if item["shown"] is not None)
+    pages = (report_item(own, its) for own, its in zip(shown, pictures, strict=False))
     write_pages(files, pages, len(drawn), summary, f"segpaste augment {name}")
     return summary, writer, tables
 
@@ -276,7 +280,9 @@ def run_digest(made: Mapping[str, Any], num: int) -> str:
     return hashlib.sha256(json.dumps({**made, "--num": num}, sort_keys=True).encode()).hexdigest()
 
 
-def is_finished(options: AugmentOptions, out: Path, layout: WrittenLayout, made: Mapping[str, Any]) -> bool:
+def is_finished(
+    options: AugmentOptions, out: Path, layout: WrittenLayout, made: Mapping[str, Any], num_originals: int = 0
+) -> bool:
     """Return whether a folder holds the finished dataset of a call.
 
     Args:
@@ -284,6 +290,7 @@ def is_finished(options: AugmentOptions, out: Path, layout: WrittenLayout, made:
         out: the folder.
         layout: layout of the dataset.
         made: everything that an image depends on.
+        num_originals: number of kept images.
 
     Raises:
         AugmentError: the dataset has another number of images, or some are missing.
@@ -297,8 +304,8 @@ def is_finished(options: AugmentOptions, out: Path, layout: WrittenLayout, made:
             f"{option('out')}"
         )
     folder = out / layout.images
-    there = {entry.name for entry in os.scandir(folder)} if folder.is_dir() else set()
-    names = (f"{number:06d}.{options.image_format}" for number in range(1, num + 1))
+    there = {Path(entry.name).stem for entry in os.scandir(folder)} if folder.is_dir() else set()
+    names = (f"{number:06d}" for number in range(1, num + num_originals + 1))
     if missing := [name for name in names if name not in there]:
         raise AugmentError(
             f"{options.out}: expected the {num:,} images of this finished run, {len(missing):,} are missing, such as "
@@ -325,11 +332,11 @@ def _copies(maker: StepMaker) -> list[Copy]:
     inputs = maker.paster.inputs
     own = inputs.annotated
     names = None if own is inputs.photos else {own.file_name(index) for index in range(len(own))}
-    images = (item["rows"]["image"] for item in maker.items())
+    images = ((image := item["rows"]["image"], image["segpaste"]) for item in maker.items())
     return [
-        Copy(image["segpaste"]["source_image_id"], image["id"], image["file_name"])
-        for image in images
-        if names is None or image["segpaste"]["source_file_name"] in names
+        Copy(origin["source_image_id"], image["id"], image["file_name"], is_original=origin.get("original", False))
+        for image, origin in images
+        if names is None or origin["source_file_name"] in names
     ]
 
 
@@ -337,7 +344,7 @@ def _remove_surplus(maker: StepMaker) -> None:
     """Remove the files of surplus images that an earlier run with a larger number left."""
     for folder in (*maker.layout.folders, *FOLDERS):
         for path in (maker.files / folder).glob("*"):
-            if path.stem.isdigit() and int(path.stem) > maker.num:
+            if path.stem.isdigit() and int(path.stem) > maker.num_files:
                 path.unlink()
 
 

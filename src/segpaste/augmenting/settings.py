@@ -8,7 +8,7 @@ default is now. Images have the same pixels in every version, files may differ i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +272,12 @@ class OlderRun:
         """Return the digest by which the run knows the dataset: ``known_as``, if it is that, else ``digest``."""
         there = None if self.values is None else self.values.get("annotations")
         return known_as if known_as and there == known_as else digest
+
+    def image_format(self, options: AugmentOptions) -> AugmentOptions:
+        """Return the options with the format of the images of the run, if none but the default is given."""
+        there = None if self.values is None else self.values.get("--format")
+        is_default = options.image_format == AugmentOptions.image_format
+        return replace(options, image_format=there) if there is not None and is_default else options
 
     def step_size(self, size: int) -> int:
         """Return the number of images of a step of the run, else ``size``."""

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from segpaste.augmenting import report
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.layouts import writer_of
 from segpaste.augmenting.pasting import Augmented, Origin, Paster
-from segpaste.augmenting.photos import OVERWRITTEN, Photo, PhotoReader
+from segpaste.augmenting.photos import OVERWRITTEN, Photo, PhotoPick, PhotoReader
 from segpaste.datasets.checking.tools.rules import Tool
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.conversion.for_tool import minds, regions_for_tool
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.geometry_keys import CAMERA_KEY, without_geometry
+from segpaste.datasets.formats.image_files import is_jpeg, read_head
 from segpaste.datasets.formats.kept_shapes import placed_keys, placed_rows
 from segpaste.datasets.formats.pixel_bytes import ImageFormat
 from segpaste.datasets.formats.references import OWN_KEY
 from segpaste.datasets.formats.tool_shapes import OTHER_BOXES
+from segpaste.datasets.writers.coco import Crowds
 from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, crowds_left, is_seen
 from segpaste.datasets.writers.format import LabelledImage
 from segpaste.datasets.writers.layouts import WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
 from segpaste.datasets.writers.readback import is_decoded
+from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
 from segpaste.workspace import Notes, WholeFiles
 
@@ -38,7 +41,7 @@ Item = dict[str, Any]
 
 ``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, ``unreadable``: the
 reasons why images could not be read, by index, ``ledger``: what the image must hold when it is read again, and
-``losses``: what no file of the layout holds.
+``losses``: what no file of the layout holds. ``shown`` and ``record`` of an original are null.
 """
 
 _ENTRIES = frozenset({"rows", "shown", "record", "files", "ledger", "unreadable"})
@@ -55,31 +58,38 @@ class StepMaker:
     Attributes:
         paster: makes the images.
         layout: layout of the written dataset.
-        image_format: format of the image files.
+        image_format: format of the image files; ``same`` for that of the images that are read.
         num: total number of images.
         files: folder of the images.
         notes: notes of the finished steps.
         size: number of images of a step.
         tool: tool for which the dataset is written; crowd regions that it takes for objects are left out.
+        originals: indices of the images of the dataset that are kept as they are, after the augmented ones.
     """
 
     paster: Paster
     layout: WrittenLayout
-    image_format: ImageFormat
+    image_format: ImageFormat | Literal["same"]
     num: int
     files: Path
     notes: Notes
     size: int = IMAGES_PER_STEP
     tool: Tool | None = None
+    originals: Sequence[int] = ()
+
+    @property
+    def num_files(self) -> int:
+        """Number of augmented images and originals."""
+        return self.num + len(self.originals)
 
     @property
     def num_steps(self) -> int:
         """Number of steps."""
-        return -(-self.num // self.size)
+        return -(-self.num_files // self.size)
 
     def positions(self, step: int) -> range:
-        """Return the positions of a step."""
-        return range(step * self.size, min(self.num, (step + 1) * self.size))
+        """Return the positions of a step; those from ``num`` on are originals."""
+        return range(step * self.size, min(self.num_files, (step + 1) * self.size))
 
     def is_done(self, step: int) -> bool:
         """Return whether a step is finished, with all entries; the last one may be finished for fewer images only."""
@@ -103,7 +113,10 @@ class StepMaker:
         with WholeFiles() as files:
             writer = self.writer()
             for position in self.positions(part):
-                found.append(self.written(self.paster.image(position), files.write, writer))
+                if position < self.num:
+                    found.append(self.written(self.paster.image(position), files.write, writer))
+                else:
+                    found.append(self.kept(position, files.write, writer))
         self.notes.write(part, found)
 
     def items(self) -> Iterator[Item]:
@@ -137,15 +150,13 @@ class StepMaker:
                 for o in augmented.origins
             ],
             self.layout,
-            self.image_format,
+            self._suffix(pick.index),
             lost,
-            {**_federated(paster.inputs, augmented), "segpaste": made_of},
+            {**_federated(paster.inputs, pick.index, augmented), "segpaste": made_of},
             {"pasted": False, "source_image_id": image_id},
         )
         left = crowds_left(augmented.after, image.crowds)
-        if minds(self.tool, "crowd"):
-            left = regions_for_tool(self.tool, left, lost)
-            image = replace(image, crowds=regions_for_tool(self.tool, image.crowds, Counter()))
+        image, left = self._for_tool(image, left, lost)
         note = writer.add(image, write)
         regions = [crowd for crowd, _ in image.crowds], [crowd for crowd, _ in left]
         shown = report.describe(augmented, paster.inputs, f"{image.file_name}: {name}")
@@ -158,6 +169,28 @@ class StepMaker:
             "losses": note["losses"] + lost,
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
+
+    def kept(self, position: int, write: Write, writer: DatasetWriter) -> Item:
+        """Write an image of the dataset with its annotations as they are; return its entry for the tables."""
+        lost, index = Counter[str](), self.originals[position - self.num]
+        image = original_image(self.paster.inputs, index, position, self.layout, lost)
+        image, _ = self._for_tool(image, image.crowds, lost)
+        note = writer.add(image, write)
+        return {**note, "shown": None, "record": None, "losses": note["losses"] + lost, "unreadable": {}}
+
+    def _for_tool(self, image: LabelledImage, left: Crowds, lost: Counter[str]) -> tuple[LabelledImage, Crowds]:
+        """Return an image and its visible regions without those that the tool takes for objects, which are counted."""
+        if not minds(self.tool, "crowd"):
+            return image, left
+        left = regions_for_tool(self.tool, left, lost)
+        return replace(image, crowds=regions_for_tool(self.tool, image.crowds, Counter())), left
+
+    def _suffix(self, index: int) -> str:
+        """Return the suffix of the file that is made of an image of the dataset."""
+        if self.image_format != "same":
+            return self.image_format
+        found = self.paster.inputs.photos.photo_file(index)
+        return "jpg" if found is not None and is_jpeg(found[0]) else "png"
 
 
 def made_image(
@@ -205,6 +238,34 @@ def made_image(
     return LabelledImage(entry["file_name"], entry, after, rows, crowds, shapes, void=void, is_compared=is_compared)
 
 
+def original_image(
+    inputs: Inputs, index: int, position: int, layout: WrittenLayout, lost: Counter[str]
+) -> LabelledImage:
+    """Return an image of the dataset with its annotations, named after its position; its file is copied.
+
+    Args:
+        inputs: the dataset.
+        index: index of the image.
+        position: its position in the new dataset, from 0.
+        layout: layout of the written dataset.
+        lost: what is not written, or not as it was, is counted.
+    """
+    photos, reader = inputs.photos, PhotoReader(inputs.photos)
+    photo, image_id = reader.read(PhotoPick(SampleKey(0, 0, 0, 0, position), index)), photos.image_id(index)
+    made_of = {"original": True, "source_image_id": image_id, "source_file_name": photos.file_name(index)}
+    origin = {"pasted": False, "source_image_id": image_id}
+    carried = carried_of(photos, [index])
+    lost += reader.lost(photo.pick, layout)
+    source, suffix = _kept_file(photos, index, layout, lost)
+    rows = [
+        keys_of({**origin, "source_annotation_id": number}, carried, (index, image_id, number), lost)
+        for number in photo.annotation_ids
+    ]
+    further = {**_federated(inputs, index), OWN_KEY: made_of}
+    image = made_image(reader, photo, photo.sample, rows, layout, suffix, lost, further, origin)
+    return replace(image, source=source)
+
+
 def carried_of(photos: AnnotatedDataset, indices: Iterable[int]) -> Carried:
     """Return the keys that objects keep from the entries of their images, by image and annotation."""
     return {(i, row_id): keys for i in indices for row_id, keys in carried_annotations(photos, i).items()}
@@ -233,14 +294,32 @@ def keys_of(
     return {**others, **said, "id": annotation_id, "image_id": image_id}
 
 
-def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
-    """Return the lists of LVIS that hold for the augmented image; empty for a dataset without them."""
-    lists = inputs.photos.federated(augmented.pick.index)
+def _kept_file(
+    photos: AnnotatedDataset, index: int, layout: WrittenLayout, lost: Counter[str]
+) -> tuple[Path | None, str]:
+    """Return the file of an image that is copied, and its suffix; None if it is encoded as PNG, which is counted."""
+    if (found := photos.photo_file(index)) is None:
+        return None, "png"
+    path, suffixes = found[0], layout.format.suffixes
+    suffix = "jpg" if is_jpeg(path) else path.suffix[1:].lower()
+    reason = "EXIF orientation" if read_head(path).is_oriented else ""
+    if not reason and (not suffix or (suffixes is not None and f".{suffix}" not in suffixes)):
+        reason = f"suffix {path.suffix or 'missing'}"
+    if not reason:
+        return path, suffix
+    lost[f"files of images, which are encoded again as PNG: {reason}"] += 1
+    return None, "png"
+
+
+def _federated(inputs: Inputs, index: int, augmented: Augmented | None = None) -> dict[str, Any]:
+    """Return the lists of LVIS that hold for an image, or for what was made of it; empty for a dataset without them."""
+    lists = inputs.photos.federated(index)
     if lists is None:
         return {}
     pasted: set[int] = set()
     along: set[int] = set()
-    for label, origin in zip(augmented.after.labels.tolist(), augmented.origins, strict=True):
+    labels = [] if augmented is None else augmented.after.labels.tolist()
+    for label, origin in zip(labels, () if augmented is None else augmented.origins, strict=True):
         if origin.paste is None:
             continue
         pasted.add(label)

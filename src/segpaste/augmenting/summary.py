@@ -36,6 +36,7 @@ class AugmentSummary:
         config: config of the pastes.
         has_jitter: True if images are jittered to one size.
         num_images: number of images.
+        num_originals: number of images of the dataset that were kept; no other count has them.
         num_pasted_into: number of images with a paste.
         num_instances: number of objects in the outputs, with those that have a box only.
         num_tried: number of pastes that were drawn.
@@ -67,6 +68,7 @@ class AugmentSummary:
     config: BatchCopyPasteConfig = field(default_factory=BatchCopyPasteConfig)
     has_jitter: bool = False
     num_images: int = 0
+    num_originals: int = 0
     num_pasted_into: int = 0
     num_instances: int = 0
     num_tried: int = 0
@@ -144,6 +146,8 @@ class AugmentSummary:
                 f"mixed    classes without objects into {len(fracs):,} of {self.num_images:,} images, "
                 f"{sum(fracs) / len(fracs):.0%} of their pixels"
             )
+        if self.num_originals:
+            yield f"kept     {self.num_originals:,} originals, unchanged"
         if self.without:
             yield f"without  a paste: {self.without.total():,} of {self.num_images:,} images"
             for reason, count in _ranked(self.without):

@@ -24,6 +24,7 @@ COMMANDS = {
     "augment": "write an augmented dataset",
     "preview": "try the options on a web page",
     "convert": "change the format",
+    "split": "divide a dataset into train and val",
     "check": "check a dataset",
     "bank": "banks of objects on disk",
     "tune": "find out whether pasting helps",
@@ -44,6 +45,7 @@ example:
   segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
   segpaste check instances.json --images photos
   segpaste convert data.yaml --to coco --out coco
+  segpaste split coco train=0.8,val=0.2 --out parts
   segpaste bank build instances.json --images photos --out objects
   segpaste stats objects
   segpaste tune instances.json --images photos --trainer 'python train.py {config} {train} {val} {seed} {out}'

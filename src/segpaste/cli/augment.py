@@ -86,10 +86,15 @@ def add_to(commands: Any, summary: str) -> None:
         "jitter every image to this size, or own: keep its size; default: that of the preset, else own. Side of scenes"
     )
     add("--size", metavar="WxH|PX|own", type=sides(*SIDES_PX), help=f"{text}, default: {_DEFAULT_SIZE_PX}")
-    field("image_format", "format of the images, default: png")
+    text = (
+        "format of the images: jpg has losses (quality 95), same: jpg for images that are read from a JPEG, else png; "
+    )
+    field("image_format", f"{text}default: same")
     field("layout", "layout of the new dataset, default: that of the given one, else coco")
     text = "make it for this tool, such as ultralytics: layout and task that it reads best, and a check of the result"
     add("--for", dest="tool", metavar="TOOL", help=text)
+    text = "write the images of the dataset, unchanged, after the augmented ones"
+    add("--keep-originals", action="store_true", help=text)
     field("gallery", "images to draw, default: 12", metavar="G")
     add("--preset", metavar="NAME|FILE", help="name of a preset, such as vit_patch, or a preset saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from segpaste.datasets.scenes import SceneConfig as SceneConfig
     from segpaste.datasets.scenes import SceneDataset as SceneDataset
     from segpaste.datasets.scenes import scene_batch as scene_batch
+    from segpaste.datasets.splitting.split import split_dataset as split_dataset
+    from segpaste.datasets.splitting.summary import ClassParts as ClassParts
+    from segpaste.datasets.splitting.summary import SplitSummary as SplitSummary
 
 _HOMES = {
     "segpaste.datasets.annotations": ("Annotations",),
@@ -82,6 +85,8 @@ _HOMES = {
     ),
     "segpaste.datasets.joined": ("JoinedPhotos", "read_class_map"),
     "segpaste.datasets.loader": ("EpochDataLoader", "LoaderStats", "create_coco_dataloader"),
+    "segpaste.datasets.splitting.split": ("split_dataset",),
+    "segpaste.datasets.splitting.summary": ("ClassParts", "SplitSummary"),
     "segpaste.datasets.scenes": ("SceneConfig", "SceneDataset", "scene_batch"),
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -6,6 +6,7 @@ more than 8 bits per channel, whose values the conversion to RGB changes; see `s
 
 from __future__ import annotations
 
+import contextlib
 import stat
 import warnings
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 """Supported color modes of images, in Pillow's names."""
 
 TOO_WIDE = "expected an image of 8 bits per channel, got 16; convert it to 8"
+_JPEG = b"\xff\xd8\xff"  # the first bytes of a JPEG
 _TRANSPOSED = 5
 _SUBFILE, _OLD_SUBFILE, _SAMPLES = 254, 255, 277
 _OLD_REDUCED = 2
@@ -99,11 +101,18 @@ def read_head(path: Path) -> ImageHead:
             return ImageHead(_stored_size(image), orientation if is_known else 1, image.mode, is_wide, is_tiff)
 
 
+def is_jpeg(path: Path) -> bool:
+    """Return whether a file is a JPEG, by its first bytes; False if it cannot be read."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(3) == _JPEG
+    return False
+
+
 def header_size(content: bytes) -> Size | None:
     """Return the (H, W) in the header of a PNG or JPEG, None if it is neither; Pillow takes ten times longer."""
     if content[:8] == b"\x89PNG\r\n\x1a\n" and content[12:16] == b"IHDR" and len(content) >= 33:
         return int.from_bytes(content[20:24]), int.from_bytes(content[16:20])
-    place = 2 if content[:3] == b"\xff\xd8\xff" else len(content)
+    place = 2 if content[:3] == _JPEG else len(content)
     while place + 9 <= len(content) and content[place] == 0xFF:
         marker = content[place + 1]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # a frame, and no table

@@ -68,11 +68,13 @@ class Copy(NamedTuple):
         source: id of its original.
         image_id: its own id.
         file_name: its own file name.
+        is_original: True if it is the original, unchanged.
     """
 
     source: int
     image_id: int
     file_name: str
+    is_original: bool = False
 
 
 class WrittenAnnotation(NamedTuple):

@@ -5,7 +5,8 @@ keep the ids of the originals until all images are made; then they pass through 
 ledger through `WrittenCounterparts.expected`. Datasets without such keys pass unread.
 
 A reference of an object is that to the object made of the same image in the same written image; from an image, or to
-another image, it is that to the only copy that was not pasted.
+another image, it is that to the only copy that was not pasted. If the originals are written, too, references of them
+are to originals, and those of augmented images to augmented images.
 """
 
 from __future__ import annotations
@@ -55,6 +56,11 @@ class WrittenCounterparts:
         for copy in self.copies if self.is_unique else ():
             found[copy.source].append(copy)
         return found
+
+    @cached_property
+    def has_originals(self) -> bool:
+        """True if the originals are written, too."""
+        return any(copy.is_original for copy in self.copies)
 
     @cached_property
     def is_unique(self) -> bool:
@@ -210,7 +216,7 @@ class _Place(NamedTuple):
             return None  # what is pasted leaves the others behind
         if (image_id := self.all.image_of.get(number)) is None or image_id == self.source:
             return None
-        kept = [one for one in self.all.written.get(number, ()) if not one.is_pasted]
+        kept = [one for one in self.all.written.get(number, ()) if not one.is_pasted and self._is_alike(one.copy)]
         return kept[0].annotation_id if len(kept) == 1 else None
 
     def name(self, text: str) -> str | None:
@@ -223,8 +229,12 @@ class _Place(NamedTuple):
     def _copy(self, number: int) -> Copy | None:
         if self.own is not None and number == self.source and self.all.is_unique:
             return self.own
-        copies = self.all.copies_of.get(number, ())
+        copies = [copy for copy in self.all.copies_of.get(number, ()) if self._is_alike(copy)]
         return copies[0] if len(copies) == 1 else None
+
+    def _is_alike(self, copy: Copy) -> bool:
+        """Return whether a written image may be referred to: originals by originals, and by no image."""
+        return copy.is_original == (self.all.has_originals if self.own is None else self.own.is_original)
 
 
 class _InSegments(NamedTuple):
