@@ -151,7 +151,8 @@ class CocoFolder(Format):
                 break  # those in annotations/ are the dataset
             whole = file.name.removeprefix(self.start).removesuffix(".json")
             names = dict.fromkeys((whole, re.sub(self.version, "", whole)) if file.suffix == ".json" else ())
-            split = next((name for name in names if name and self._images(path, name, file) is not None), None)
+            places = ((name, flat) for flat in (None, file) for name in (names if flat is None else reversed(names)))
+            split = next((name for name, flat in places if name and self._images(path, name, flat) is not None), None)
             if split is not None and (other := found.setdefault(split, file)) != file:
                 both = " and ".join(one.relative_to(path).as_posix() for one in (other, file))
                 raise DatasetError(
