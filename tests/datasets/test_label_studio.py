@@ -26,7 +26,7 @@ from PIL import Image
 
 from on_disk import Mask, noise
 from segpaste.datasets import DatasetError, find_dataset, open_dataset
-from segpaste.datasets.formats.label_studio_results import unpack_brush
+from segpaste.datasets.formats.label_studio_masks import unpack_brush
 
 CUP = region("c", "polygonlabels", "cup", value={"points": percents(ELL_POINTS)})
 
@@ -173,7 +173,7 @@ class TestTasks:
             ([task(4, "a.png", [{**CUP, "original_width": "40"}])], "region 'c': expected the size of the image"),
             ([task(4, "a.png", [{**CUP, "image_rotation": 90}])], r"not rotated \(image_rotation\), got 90"),
             ([task(4, "a.png", [CUP, {**CUP, "id": "d", "original_width": 9}])], "regions on images of several sizes"),
-            ([task(4, "a.png", [region("v", "vectorlabels", "cup", value={"vertices": []})])], "got 'vectorlabels'"),
+            ([task(4, "a.png", [region("v", "videolabels", "cup", value={"sequence": []})])], "got 'videolabels'"),
             ([task(4, "a.png", [region("p", "polygonlabels", "cup", value={"points": [[1]]})])], "points of a polygon"),
             (
                 [task(4, "a.png", [region("b", "brushlabels", "cup", value={"rle": [1, 2]})])],

@@ -33,6 +33,7 @@ examples:
   segpaste convert boxes.yaml --to coco --out masks --masks-from facebook/sam-vit-base
 """
 _DEPTH = ("npy", "png")
+_REPEATED_IDS = ("renumber", "drop")
 _NUM_PLACES = 3
 
 
@@ -62,6 +63,11 @@ def add_to(commands: Any, summary: str) -> None:
     )
     add("--masks-from", metavar="MODEL", help=text)
     add("--device", metavar="DEVICE", help="device of that model, default: cpu")
+    text = (
+        "for annotations of COCO that have no id, or that of another one: renumber them or leave them out; both are "
+        "counted as lost; default: an error"
+    )
+    add("--repeated-ids", choices=_REPEATED_IDS, help=text)
     add_verify(parser)
     add("--strict", action="store_true", help="exit with code 1 if anything is lost, or the tool would not start")
     add("--json", action="store_true", help="print the summary as JSON")
@@ -95,6 +101,7 @@ def run(args: argparse.Namespace) -> None:
             depth_format=args.depth_format,
             masks_from=args.masks_from,
             device=args.device or "cpu",
+            repeated_ids=args.repeated_ids,
             verify=args.verify,
             progress=progress,
         )

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from segpaste._point_names import KeypointSchema, Pair
@@ -227,9 +228,9 @@ def _finite(value: Any, reason: str, lost: Counter[str]) -> Any:
     return value
 
 
-def repeated(path: Path, name: str, row_id: int) -> DatasetError:
-    """Return the error of two rows of a table with the same id."""
-    text = f"{path}: expected unique ids in '{name}', got {row_id} twice; give each its own"
+def repeated(path: Path, name: str, row_id: int, advice: str = "") -> DatasetError:
+    """Return the error of two rows of a table with the same id; ``advice`` is added to the remedy."""
+    text = f"{path}: expected unique ids in '{name}', got {row_id} twice; give each its own{advice}"
     return DatasetError(text, kind="duplicate_id")
 
 
@@ -239,16 +240,25 @@ def missing(path: Path, what: str, key: object, name: str) -> DatasetError:
     return DatasetError(f"{path}: {text}", kind="unknown_reference")
 
 
-def check_row(label: str, row: object, columns: TableColumns) -> None:
-    """Raise `DatasetError` if an entry of a table is not an object or lacks a key; ``label`` names the entry."""
+def check_row(label: str, row: object, columns: TableColumns, advice: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Raise `DatasetError` if an entry of a table is not an object or lacks a key.
+
+    Args:
+        label: the name of the entry, for errors.
+        row: the entry.
+        columns: its keys and their types; `bool` is a flag, which may also be a number.
+        advice: what is added to the remedy of a missing key.
+    """
     problem = None
     if not isinstance(row, dict):
         raise DatasetError(f"{label}: expected an object, got {type(row).__name__}", kind="broken_entry")
     for key, wanted in columns.items():
         if key not in row:
-            problem = f"expected the keys {', '.join(columns)}, '{key}' is missing; add it"
-        elif not isinstance(row[key], wanted) or (wanted is int and isinstance(row[key], bool)):
-            problem = f"expected '{key}' of type {wanted.__name__}, got {row[key]!r:.40}; convert it"
+            problem = f"expected the keys {', '.join(columns)}, '{key}' is missing; add it{advice.get(key, '')}"
+        elif not isinstance(row[key], kind := int if wanted is bool else wanted) or (
+            wanted is int and isinstance(row[key], bool)
+        ):
+            problem = f"expected '{key}' of type {kind.__name__}, got {row[key]!r:.40}; convert it"
         if problem is not None:
             raise DatasetError(f"{label}: {problem}", kind="broken_entry")
 

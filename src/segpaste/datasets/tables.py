@@ -40,6 +40,7 @@ from segpaste.datasets.large_json.index import (
     repeats,
     unpack_text,
 )
+from segpaste.datasets.repeated_ids import IdRepair
 
 IMAGE_COLUMNS: TableColumns = {"id": int, "file_name": str, "height": int, "width": int}
 """Keys of every entry of ``images``, with their types."""
@@ -52,11 +53,13 @@ INSTANCES: Mapping[str, TableColumns] = {
 SEGMENTS: Mapping[str, TableColumns] = {
     "images": IMAGE_COLUMNS,
     "annotations": {"image_id": int, "file_name": str, "segments_info": list},
-    "categories": {"id": int, "name": str, "isthing": int},
+    "categories": {"id": int, "name": str, "isthing": bool},
 }
 """Tables of COCO panoptic segments: an annotation is a map of an image, and lists its segments."""
 CLASS_LISTS = "neg_category_ids", "not_exhaustive_category_ids"
 """Keys of an image in LVIS that list classes."""
+_REPAIRED = ", or have new ones written (repeated_ids='renumber'; segpaste convert --repeated-ids renumber)"
+"""Advice on ids of annotations."""
 _FARTHEST = 1 << 40  # pixels; above the sides of all images
 
 
@@ -126,9 +129,16 @@ class AnnotationTables:
     """
 
     def __init__(self, file: AnnotationFile, columns: Mapping[str, TableColumns]) -> None:
-        self.path, self._columns = file.path, columns
+        self.path, self._columns, self._rule = file.path, dict(columns), file.repeated_ids
+        if self._rule is not None:  # ids of annotations are given anew
+            self._columns["annotations"] = {key: kind for key, kind in columns["annotations"].items() if key != "id"}
         self.json: JsonTables = file.tables(*columns)
         self.json.check_lists(*columns)
+
+    @cached_property
+    def repair(self) -> IdRepair | None:
+        """New ids of annotations without an id of their own; None if these are errors."""
+        return None if self._rule is None else IdRepair(self.blocks("annotations"), self._rule)
 
     @cached_property
     def categories(self) -> Categories:
@@ -145,7 +155,8 @@ class AnnotationTables:
         columns = self._columns[name]
 
         def whole(entry: tuple[int, JsonRow]) -> tuple[int, JsonRow]:
-            check_row(f"{self.path}: {name}[{entry[0]}]", entry[1], columns)
+            advice = _REPAIRED if name == "annotations" and "id" in columns else ""
+            check_row(f"{self.path}: {name}[{entry[0]}]", entry[1], columns, {"id": advice})
             return entry
 
         for first, rows in self.json.blocks(name):
@@ -180,6 +191,8 @@ class AnnotationTables:
         """Yield the annotations; `place` finds their images."""
         categories = self.categories
         for places, rows in self.blocks("annotations"):
+            if self.repair is not None:
+                places, rows = self.repair.applied(places, rows)
             labels = [categories.label(row) for row in rows]
             kinds = [categories.kind(row) for row in rows]
             points: list[CocoPoints | None] = [None] * len(rows)
@@ -249,7 +262,7 @@ class AnnotationTables:
     def _are_first(self, ids: Column, name: str) -> NDArray[np.bool_]:
         is_again = repeats(ids)
         for row in np.flatnonzero(is_again).tolist():
-            refuse(repeated(self.path, name, int(ids[row])))
+            refuse(repeated(self.path, name, int(ids[row]), _REPAIRED if name == "annotations" else ""))
         return ~is_again
 
 

@@ -17,6 +17,7 @@ from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import ReadOptions, WrittenTask
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.formats.registry import find_dataset
+from segpaste.datasets.repeated_ids import RepeatedIds, checked_rule
 from segpaste.datasets.writers.readback import Verify
 
 
@@ -34,6 +35,7 @@ def convert_dataset(
     depth_format: DepthFormat = "npy",
     masks_from: str | None = None,
     device: str = "cpu",
+    repeated_ids: RepeatedIds | None = None,
     verify: Verify = "sample",
     progress: Progress | None = None,
 ) -> ConversionSummary:
@@ -54,6 +56,8 @@ def convert_dataset(
         masks_from: for datasets of boxes: segment-anything model that predicts masks, a folder or a name on the Hugging
             Face hub.
         device: device of that model.
+        repeated_ids: for COCO's annotations that have no id, or that of another one: ``renumber`` gives them new ids,
+            ``drop`` leaves them out; both are counted as losses. By default they are an error.
         verify: what is read again before ``out`` appears: all labels, and with ``sample`` the pixels of the first 16
             images and of one in 50, with ``full`` those of all; ``off`` reads nothing.
         progress: called with ``"image"``, the number of converted images, and the number of all.
@@ -69,6 +73,7 @@ def convert_dataset(
     options = ReadOptions(
         images_dir=None if images_dir is None else Path(images_dir),
         panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
+        repeated_ids=checked_rule(repeated_ids),
     )
     reader = None
     if tool is not None:

@@ -12,7 +12,7 @@ from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.text_files import read_text
-from segpaste.datasets.formats.yolo.data import read_yaml
+from segpaste.datasets.formats.yolo.data import YAML_SUFFIXES, read_yaml
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.format import Losses
 from segpaste.types import KeypointSchema
@@ -46,7 +46,7 @@ class YamlKeys:
         if not isinstance(photos, YoloDataset):
             return None
         file = photos.data.file
-        if not file.is_file():
+        if not file.is_file() or file.suffix.lower() not in YAML_SUFFIXES:
             return None
         return cls(read_yaml(file), photos.data.root, photos.keypoint_schema, _changed_names(file))
 

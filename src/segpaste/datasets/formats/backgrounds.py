@@ -16,11 +16,10 @@ from segpaste.datasets.contract import Crowd
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.annotated_images import AnnotatedImages
-from segpaste.datasets.formats.folders import files_below
+from segpaste.datasets.formats.folders import IMAGE_SUFFIXES, files_below
 from segpaste.datasets.formats.image_annotations import PackedRecords
 from segpaste.datasets.formats.image_pixels import read_upright
 from segpaste.datasets.formats.instances import without_objects
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types import DenseSample
 
 

@@ -47,6 +47,7 @@ from segpaste.datasets.formats.tool_shapes import (
     ellipse_mask,
     paste_mask,
     rotated_box,
+    with_a_pixel,
 )
 
 CVAT_FILE = "annotations.xml"
@@ -177,7 +178,7 @@ def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: S
             POINT_VALUES: sum(_num_values(point, element) for point in element.findall("points")),
         }
         seen = [point[:2] for point in points.values() if point[2]]
-        box = box_around(seen) if seen else None
+        box = with_a_pixel(box_around(seen), size) if seen else None
     else:
         raise DatasetError(f"{where}: expected a polygon, ellipse, mask, box or skeleton; remove it, or draw it as one")
     group = element.get("group_id")

@@ -21,6 +21,10 @@ from segpaste.datasets.formats.image_annotations import expect_folder
 
 IMAGES = ("images", "image", "imgs", "img", "photos")
 LABELS = ("labels", "label", "annotations", "Annotations", "annotation", "ann", "annots", "json", "xml")
+IMAGE_SUFFIXES = frozenset(
+    {".avif", ".bmp", ".dng", ".heic", ".heif", ".jp2", ".jpeg", ".jpg", ".mpo", ".png", ".tif", ".tiff", ".webp"}
+)
+"""Suffixes of image files, in lower case."""
 _MANY_FOLDERS = 10_000
 _NOT_LABELS = ("classes.txt", "obj.names", "notes.json", "predefined_classes.txt", "Thumbs.db", "desktop.ini")
 _TEXTS = ("readme", "license", "licence")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from segpaste.datasets.annotations import Annotations
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_annotations import ImageAnnotations, Transforms
+from segpaste.datasets.repeated_ids import RepeatedIds
 
 if TYPE_CHECKING:
     from segpaste.datasets.formats.annotated_images import AnnotatedImages
@@ -57,7 +58,12 @@ _HELD_OUT = ("val", "test")
 """Beginnings of the names of splits that are opened only by name."""
 
 
-_ON_COMMAND_LINE = {"images_dir": "--images", "panoptic_dir": "--panoptic-dir", "task": "--task"}
+_ON_COMMAND_LINE = {
+    "images_dir": "--images",
+    "panoptic_dir": "--panoptic-dir",
+    "task": "--task",
+    "repeated_ids": "--repeated-ids",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class ReadOptions:
         task: labels to read from a dataset of YOLO or of a labelling tool.
         depth_fill: give holes in the depth of objects their nearest valid depth; they stay invalid.
         transforms: called with each `DenseSample`; its result replaces the sample.
+        repeated_ids: what becomes of annotations of COCO that have no id of their own; by default they are errors.
     """
 
     images_dir: Path | None = None
@@ -77,6 +84,7 @@ class ReadOptions:
     task: Task | None = None
     depth_fill: bool = False
     transforms: Transforms | None = None
+    repeated_ids: RepeatedIds | None = None
 
     def given(self) -> list[str]:
         """Return the names of the given options, but those that every format takes."""
@@ -170,7 +178,8 @@ def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str:
     Args:
         path: path of the dataset, for errors.
         splits: the names of its splits.
-        split: the name; by default ``train``, or the only one that is named neither ``val...`` nor ``test...``.
+        split: the name; by default ``train``, or the only one that is named neither ``val...`` nor ``test...``, in
+            lower or upper case.
 
     Raises:
         DatasetError: there is no such split; or no name is given, and there is not exactly one training split.
@@ -179,9 +188,11 @@ def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str:
         if split in splits:
             return split
         raise DatasetError(f"{path}: expected one of the splits {', '.join(splits)}, got {split!r}")
-    free = [name for name in splits if not name.startswith(_HELD_OUT)]
-    if "train" in free or len(free) == 1:
-        return "train" if "train" in free else free[0]
+    free = [name for name in splits if not name.lower().startswith(_HELD_OUT)]
+    if trained := [name for name in free if name.lower() == "train"]:
+        return "train" if "train" in trained else trained[0]
+    if len(free) == 1:
+        return free[0]
     raise DatasetError(
         f"{path}: expected a split to train on, got {', '.join(splits)}; name the split (split=..., --split)"
     )

@@ -143,6 +143,10 @@ class ImageAnnotations(Annotations):
         size = (record["height"], record["width"]) if "height" in record else None
         return self.images_dir / record["file_name"], size
 
+    def image_path(self, record: JsonRow) -> Path:
+        """Return the path of the image of a record; ``stored`` is that of an image that has no file of its own."""
+        return self.images_dir / str(record.get("stored", record["file_name"]))
+
     def label_file(self, index: int) -> Path | None:
         """Return the file with the annotations of an image; None if they are in several files."""
         return self.annotations_file if self.annotations_file.is_file() else None

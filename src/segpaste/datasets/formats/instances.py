@@ -150,7 +150,7 @@ class InstanceImages(AnnotatedImages):
         if window is None:
             return jitter(self[index], seed)
         at_least = window.resized if jitter.decode_reduced else None
-        image = read_pixels(self.images_dir / record["file_name"], size, at_least, drawn_upright=self.drawn_upright)
+        image = read_pixels(self.image_path(record), size, at_least, drawn_upright=self.drawn_upright)
         reduced = window._replace(canvas_size=(image.shape[1], image.shape[2]))
         seen = jitter.read(image, reduced)
         if seen is None:
@@ -201,7 +201,7 @@ class InstanceImages(AnnotatedImages):
         size = record["height"], record["width"]
         measured = self._measured(record, whole(size))
         return lone_objects(
-            self.images_dir / record["file_name"],
+            self.image_path(record),
             size,
             measured,
             drawn_upright=self.drawn_upright,
@@ -218,7 +218,7 @@ class InstanceImages(AnnotatedImages):
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
         size = record["height"], record["width"]
-        image = read_rgb(self.images_dir / record["file_name"], size, drawn_upright=self.drawn_upright)
+        image = read_rgb(self.image_path(record), size, drawn_upright=self.drawn_upright)
         crowd_mask = self._crowd_mask(record) if self.has_crowds else None
         if not self.has_masks:
             boxed = self._boxes(record)

@@ -1,9 +1,10 @@
 """Label Studio's export as JSON, a list of tasks with one or several images each: https://labelstud.io/guide/export.
 
-Coordinates are percentages of the image's sides. Polygons, ellipses and brush strokes are outlines; rectangles,
-including rotated ones, are boxes. Keypoints belong to the region that they were drawn in (``parentID``); others are not
-objects. If a task has several annotations, the one marked as ground truth is read, else the first that was not
-cancelled; predictions and drafts are not read. The export JSON-MIN lacks necessary data and is rejected.
+Coordinates are percentages of the image's sides. Polygons, closed vectors, ellipses, brush strokes and bitmasks are
+outlines; rectangles, including rotated ones, are boxes. Keypoints belong to the region that they were drawn in
+(``parentID``); others are not objects. If a task has several annotations, the one marked as ground truth is read, else
+the first that was not cancelled; predictions and drafts are not read. The export JSON-MIN lacks necessary data and is
+rejected.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 import warnings
 from collections import Counter, defaultdict
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from segpaste._pixels import Size
@@ -174,7 +175,11 @@ def _image(
     shapes: list[Shape] = []
     open_regions, num_further = [], 0
     for region in regions:
-        if region.kind == "keypoint" or not region.labels:
+        if region.labels and region.is_open:
+            left_out["open vector"] += 1
+            open_regions.append(region.value | ({"attributes": region.attributes} if region.attributes else {}))
+            num_further += region.num_further
+        elif region.kind == "keypoint" or not region.labels:
             if region.kind != "keypoint" or not region.labels or region.parent not in points:
                 left_out["keypoint" if region.kind == "keypoint" else "region without a label"] += 1
                 open_regions.append(region.value | ({"attributes": region.attributes} if region.attributes else {}))
@@ -221,4 +226,6 @@ def _image_file(where: str, address: str, files: ImageFiles) -> str:
     prefix, dash, rest = name.partition("-")
     names = [name, *([rest] if dash and len(prefix) == _HASH_LENGTH else [])]
     told = f"{parts.netloc}/{place}" if parts.netloc else place
-    return files.find(where, told, [place, *names, *(f"images/{one}" for one in names)])
+    steps = PurePosixPath(place).parts
+    ends = ["/".join(steps[start:]) for start in range(1, len(steps) - 1)]  # an export of another machine
+    return files.find(where, told, [place, *ends, *names, *(f"images/{one}" for one in names)])

@@ -3,28 +3,20 @@
 A result names the tag of its image (``to_name``) and, for a list of images, the position in it (``item_index``, from
 0). An export has no configuration with the key of each tag in ``data``: it is that of the same name, or the only image.
 Results of one id are one region. `segpaste.datasets.formats.label_studio` reads the tasks.
-
-Brush strokes are RGBA images packed into bits, whose opaque pixels are the mask. The packing is that of the JavaScript
-package ``rle-pack``. The header has the number of values in 32 bits, the width of a value less 1 in 5 bits, and four
-times the width of a length less 1 in 4 bits. Blocks follow. A block has 1 bit that is set if one value is repeated;
-2 bits that select one of the four widths for its length; its length less 1; and then one value, or as many as its
-length. Values go along the rows, four for each pixel.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
-from numpy.typing import NDArray
-
 from segpaste._pixels import Size
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.label_studio_masks import read_bitmask, unpack_brush
 from segpaste.datasets.formats.rle import encode_mask
 from segpaste.datasets.formats.text_files import joined
 from segpaste.datasets.formats.tool_shapes import (
@@ -48,9 +40,14 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "rectangle": ("x", "y", "width", "height"),
     "ellipse": ("x", "y", "radiusX", "radiusY"),
     "brush": ("rle",),
+    "bitmask": ("imageDataURL",),
+    "vector": ("vertices",),
     "keypoint": ("x", "y"),
 }
 """Geometry keys of each kind of region, in percentages of the sides."""
+
+_TYPES = {"brush": list, "bitmask": str, "vector": list}
+"""Types of the geometry of regions that are not of percentages alone."""
 
 Results = list[Any]
 
@@ -150,7 +147,7 @@ class Region:
 
     Attributes:
         key: its id.
-        kind: one of polygon, rectangle, ellipse, brush and keypoint.
+        kind: one of polygon, rectangle, ellipse, brush, bitmask, vector and keypoint.
         value: its geometry and the other values with it.
         size: (H, W) of the image.
         labels: its labels; the first is its class.
@@ -167,6 +164,11 @@ class Region:
     parent: str = ""
     attributes: JsonRow = field(default_factory=dict)
     num_further: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """True for a line of a vector, which encloses nothing."""
+        return self.kind == "vector" and not self.value.get("closed")
 
 
 def parsed_regions(where: str, results: object) -> tuple[list[Region], JsonRow]:
@@ -211,11 +213,18 @@ def shape_of(where: str, region: Region, size: Size, points: Mapping[str, Point]
     box = None
     if region.kind == "polygon":
         segmentation = [[edge for x, y in value["points"] for edge in (x * width / 100, y * height / 100)]]
-    elif region.kind == "brush":
+    elif region.kind == "vector":
+        segmentation = [[edge for x, y in _corners(where, value) for edge in (x * width / 100, y * height / 100)]]
+    elif region.kind in ("brush", "bitmask"):
         try:
-            segmentation = encode_mask(unpack_brush(value["rle"], size))
+            mask = (
+                unpack_brush(value["rle"], size)
+                if region.kind == "brush"
+                else read_bitmask(value["imageDataURL"], size)
+            )
         except ValueError as error:
             raise DatasetError(f"{where}: {error}; export it again") from error
+        segmentation = encode_mask(mask)
     else:
         x, y = value["x"] * width / 100, value["y"] * height / 100
         if region.kind == "ellipse":
@@ -254,7 +263,7 @@ def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
     if kind == "polygon":
         is_right = are_points(values, _MOST)
     else:
-        is_right = isinstance(values[0], list) if kind == "brush" else all(map(_is_percent, values))
+        is_right = isinstance(values[0], _TYPES[kind]) if kind in _TYPES else all(map(_is_percent, values))
     if not is_right or not _is_percent(value.get("rotation") or 0):
         raise DatasetError(
             f"{where}: expected {' and '.join(_KEYS[kind])} of a {kind} in percent, got {values!r:.60}; correct it"
@@ -298,59 +307,24 @@ def _said(value: JsonRow) -> Any:
     return next(iter(value.values())) if len(value) == 1 else value
 
 
-_CHANNELS = 4
-
-
-class _Bits:
-    """Reader of numbers from consecutive bits."""
-
-    def __init__(self, packed: NDArray[np.uint8]) -> None:
-        self._bits = np.unpackbits(packed)
-        self._at = 0
-
-    def take(self, width: int, num: int = 1) -> NDArray[np.int64]:
-        """Return the next ``num`` numbers of ``width`` bits."""
-        end = self._at + width * num
-        if end > len(self._bits):
-            raise ValueError("expected packed brush strokes, got truncated ones")
-        bits = self._bits[self._at : end].reshape(num, width).astype(np.int64)
-        self._at = end
-        return bits @ (1 << np.arange(width - 1, -1, -1, dtype=np.int64))
-
-    def one(self, width: int) -> int:
-        """Return the next number of ``width`` bits."""
-        return int(self.take(width)[0])
-
-
-def unpack_brush(packed: Sequence[object], size: Size) -> NDArray[np.bool_]:
-    """Return the mask of brush strokes.
-
-    Args:
-        packed: bytes as numbers, from the key ``rle``.
-        size: (H, W) of the image.
-
-    Returns:
-        [H, W] bool.
+def _corners(where: str, value: JsonRow) -> list[tuple[float, float]]:
+    """Return the vertices of a closed vector, in percent.
 
     Raises:
-        ValueError: they are not a packed image, or its size differs; the message does not name the file.
+        DatasetError: a vertex is broken, or of a curve, or does not follow the one before it.
     """
-    if not all(type(value) is int and 0 <= value <= 255 for value in packed):
-        raise ValueError("expected packed brush strokes, a list of bytes, got other values")
-    bits = _Bits(np.array(packed, np.uint8))
-    num, value_bits = bits.one(32), bits.one(5) + 1
-    if num != _CHANNELS * size[0] * size[1]:
-        raise ValueError(
-            f"expected brush strokes on {size[1]} x {size[0]} pixels, {_CHANNELS * size[0] * size[1]} values, got {num}"
-        )
-    length_bits = [bits.one(4) + 1 for _ in range(4)]
-    values = np.zeros(num, np.int64)
-    done = 0
-    while done < num:
-        is_repeated = bits.one(1)
-        end = done + 1 + bits.one(length_bits[bits.one(2)])
-        if end > num:
-            raise ValueError(f"expected brush strokes of {num} values, got more")
-        values[done:end] = bits.take(value_bits, 1 if is_repeated else end - done)
-        done = end
-    return values.reshape(*size, _CHANNELS)[..., 3] > 0
+    found, before = list[tuple[float, float]](), None
+    for vertex in value["vertices"]:
+        if not isinstance(vertex, dict) or not _is_percent(vertex.get("x")) or not _is_percent(vertex.get("y")):
+            raise DatasetError(
+                f"{where}: expected vertices of a vector with 'x' and 'y' in percent, got {vertex!r:.60}; correct it"
+            )
+        if vertex.get("isBezier") or vertex.get("prevPointId") not in (None, before):
+            what = "a curve" if vertex.get("isBezier") else "a branch"
+            raise DatasetError(
+                f"{where}: expected a vector of straight lines, each from the vertex before, got {what}; draw it as a "
+                "polygon or with the brush"
+            )
+        found.append((vertex["x"], vertex["y"]))
+        before = vertex.get("id")
+    return found

@@ -1,8 +1,9 @@
-"""Reader of labelme, a JSON file of shapes beside each image: https://github.com/wkentaro/labelme.
+"""Reader of labelme and X-AnyLabeling, a JSON file of shapes beside each image: https://github.com/wkentaro/labelme.
 
-Points are pixel edges. Shapes of one label and ``group_id`` are one object. Polygons, circles and masks are outlines;
-rectangles, including rotated ones, are boxes. Points, lines and line strips enclose nothing and are not objects. The
-label ``__ignore__`` marks ignored regions; if used, it is the last class. ``_background_`` does not mark objects.
+Points are pixel edges. Shapes of one label and ``group_id`` are one object. Polygons, quadrilaterals, circles and masks
+are outlines; rectangles, including rotated ones, are boxes. Points, lines, line strips and cuboids enclose nothing and
+are not objects. The label ``__ignore__`` marks ignored regions; if used, it is the last class. ``_background_`` does
+not mark objects. An image that is only in its JSON file (``imageData``) is copied to the cache folder.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import math
 import os
 import re
+import warnings
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -26,7 +28,8 @@ from PIL import Image
 
 from segpaste._pixels import Size
 from segpaste.datasets.entries import JsonRow
-from segpaste.datasets.errors import DatasetError, each
+from segpaste.datasets.errors import DatasetError, each, first_few
+from segpaste.datasets.formats.embedded_images import decoded, kept_image
 from segpaste.datasets.formats.folders import files_with, folders_in, paired_folders
 from segpaste.datasets.formats.format import NO_SPLIT, ReadOptions
 from segpaste.datasets.formats.image_files import upright_size
@@ -51,15 +54,26 @@ CLASS_LIST = "labels.txt"
 DESCRIBED_AGAIN = "files about an image that another one describes, too, by their 'imagePath'"
 _HEAD_BYTES = 1 << 14
 _HEAD = re.compile(rb'"(shapes|imagePath|imageData)"\s*:')
-_OPEN_SHAPES = ("point", "points", "line", "linestrip")
-_BOXES = ("rectangle", "oriented_rectangle")
+OTHER_JSON = "JSON files without shapes of labelme"
+_HEADS_READ = 64
+"""Number of JSON files, the first by name, of which one of labelme makes a folder one of labelme."""
+_OPEN_SHAPES = ("point", "points", "line", "linestrip", "cuboid")
+_ROTATED = ("oriented_rectangle", "rotation")
+_NUM_POINTS = {
+    "rectangle": (2, 4),
+    "circle": (2,),
+    "mask": (2,),
+    "quadrilateral": (4,),
+    **dict.fromkeys(_ROTATED, (4,)),
+}
+"""Numbers of points of the shapes other than polygons. X-AnyLabeling writes all corners of a rectangle."""
 
 
 class LabelmeFolder(OutlinedFormat):
     """Folder of images with a JSON file of labelme each."""
 
     name = "labelme"
-    title = "labelme"
+    title = "labelme and X-AnyLabeling"
     files = "NAME.json with shapes for each image, in one folder or a folder per split, or in labels/ beside images/"
     gives = "masks, ignored regions; or boxes only"
     takes = frozenset({"images_dir", "task"})
@@ -92,34 +106,41 @@ def read_labelme(folder: Path, images_dir: Path) -> ShapeTable:
         DatasetError: a file is broken, or a shape is invalid.
     """
     images, digest, left_out, names = [], hashlib.sha256(), Counter[str](), set[str]()
-    files, described = ImageFiles(images_dir), set[str]()
+    files, described, others = ImageFiles(images_dir), set[str](), dict[Path, str]()
 
-    def read(path: Path) -> AnnotatedImage:
+    def read(path: Path) -> AnnotatedImage | None:
         content = path.read_bytes()
+        if (document := _document(path, content)) is None:
+            others[path] = OTHER_JSON
+            return None
         digest.update(json.dumps([path.name, hashlib.sha256(content).hexdigest()]).encode())
-        image = _image(path, _document(path, content), files, left_out)
+        image = _image(path, document, files, left_out)
         file = os.path.normpath(image.row["file_name"])
         num_again = int(file in described)
         described.add(file)
         return replace(image, unread={**image.unread, DESCRIBED_AGAIN: num_again})
 
-    for image in each(_files(folder), read):
+    for image in filter(None, each(_files(folder), read)):
         names |= {shape.label for shape in image.shapes}
         images.append(image)
+    if others:
+        warnings.warn(
+            f"{folder}: {len(others)} {OTHER_JSON} are not read: {first_few(path.name for path in others)}",
+            stacklevel=5,
+        )
     listed = _listed_names(folder)
     digest.update(json.dumps(listed).encode())
     categories = class_rows(folder, sorted(names - {IGNORED}), listed)
     categories += [{"name": IGNORED}] if IGNORED in names else []
-    return ShapeTable(folder, images, categories, digest.hexdigest(), {}, dict(left_out), drawn_upright=True)
+    return ShapeTable(
+        folder, images, categories, digest.hexdigest(), {}, dict(left_out), drawn_upright=True, others=others
+    )
 
 
 def _is_labelme(folder: Path) -> bool:
-    """Return whether the first JSON file of a folder is one of labelme."""
-    first = next(iter(_files(folder)), None)
-    if first is None:
-        return False
-    head = head_of(first, _HEAD_BYTES)
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and _HEAD.search(head) is not None
+    """Return whether one of the first JSON files of a folder is one of labelme."""
+    heads = (head_of(file, _HEAD_BYTES) for file in _files(folder)[:_HEADS_READ])
+    return any(head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and _HEAD.search(head) for head in heads)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -134,9 +155,12 @@ def _listed_names(folder: Path) -> list[str] | None:
     return None
 
 
-def _document(path: Path, content: bytes) -> JsonRow:
+def _document(path: Path, content: bytes) -> JsonRow | None:
+    """Return the content of a file; None for JSON of another tool."""
     document = json_of(path, content, "JSON of labelme", "save it again")
-    if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
+    if not isinstance(document, dict) or not document.keys() & {"shapes", "imagePath", "imageData"}:
+        return None
+    if not isinstance(document.get("shapes"), list):
         raise DatasetError(f"{path}: expected the key 'shapes' of labelme with a list, got none; move the file away")
     return document
 
@@ -150,7 +174,11 @@ def _image(path: Path, document: JsonRow, files: ImageFiles, left_out: Counter[s
     is_outside = ".." in PurePosixPath(name).parts  # the annotations are in another folder than the images
     places = [Path(name).name, name] if is_outside else [name, Path(name).name]
     name = files.find(str(path), name, places)
-    size = _size(path, document, files.images_dir / name)
+    stored = files.images_dir / name
+    is_inside = bool(document.get("imageData")) and not stored.is_file()
+    if is_inside:
+        name, stored = kept_image(str(path), name, decoded(str(path), document["imageData"], "imageData"))
+    size = _size(path, document, stored)
     row: JsonRow = {"file_name": name, "height": size[0], "width": size[1]}
     known = ("shapes", "imagePath", "imageData", "imageHeight", "imageWidth")
     if rest := {key: value for key, value in document.items() if key not in known and value not in (None, {}, "")}:
@@ -168,9 +196,8 @@ def _image(path: Path, document: JsonRow, files: ImageFiles, left_out: Counter[s
             num_background += 1
     if open_shapes:
         row["shapes"] = open_shapes
-    return AnnotatedImage(
-        row, shapes, path, {f"shapes of the class '{BACKGROUND}', which are no objects": num_background}
-    )
+    unread = {f"shapes of the class '{BACKGROUND}', which are no objects": num_background}
+    return AnnotatedImage(row, shapes, path, unread, stored if is_inside else None)
 
 
 def _size(path: Path, document: JsonRow, image: Path) -> Size:
@@ -188,42 +215,49 @@ def _kind(where: str, shape: object) -> str:
     if not are_points(points, 1e6):
         raise DatasetError(f"{where}: expected 'points' [[x, y], ...] in pixels, got {points!r:.60}; correct it")
     group = shape.get("group_id")
-    if group is not None and not isinstance(group, int | str):
+    is_number = isinstance(group, int | str) or (isinstance(group, float) and group.is_integer())
+    if group is not None and not is_number:
         raise DatasetError(f"{where}: expected a number as 'group_id', got {group!r:.40}; correct it")
     return str(shape.get("shape_type") or "polygon")
 
 
 def _shape(where: str, kind: str, shape: JsonRow, size: Size) -> Shape:
     points = shape["points"]
-    wanted = {"rectangle": 2, "circle": 2, "mask": 2, "oriented_rectangle": 4}.get(kind)
-    if (wanted is None and kind != "polygon") or (wanted is not None and len(points) != wanted):
+    if kind != "polygon" and len(points) not in _NUM_POINTS.get(kind, ()):
         raise DatasetError(
-            f"{where}: expected a polygon, a circle, a rectangle or a mask, the last three of two points, got a "
-            f"{kind} of {len(points)}; draw it as a polygon"
+            f"{where}: expected a polygon, a circle or a mask of two points, a rectangle of two or four, or a "
+            f"quadrilateral or rotated rectangle of four, got a {kind} of {len(points)}; draw it as a polygon"
         )
-    known = ("label", "points", "mask", *(() if kind == "oriented_rectangle" else ("shape_type",)))
+    is_rotated = kind in _ROTATED or (kind == "rectangle" and not _is_upright(points))
+    known = ("label", "points", "mask", *(() if is_rotated else ("shape_type",)))
     attributes = {key: value for key, value in shape.items() if key not in known and value not in (None, {}, "")}
     segmentation: Any = []
     unread: Unread = {}
-    if kind == "polygon":
+    if kind in ("polygon", "quadrilateral"):
         segmentation = [[float(value) for point in points for value in point]]
     elif kind == "circle":
         radius = math.dist(*points)
         segmentation, unread = ellipse_mask((points[0][0], points[0][1]), (radius, radius), 0, size)
     elif kind == "mask":
         segmentation, unread = _mask(where, shape, size)
-    elif kind == "oriented_rectangle":
+    elif is_rotated:
         attributes["points"] = points
     return Shape(
         shape["label"],
         segmentation,
-        box_around(points) if kind in _BOXES else None,
+        None if segmentation else box_around(points),
         shape.get("group_id"),
         attributes,
         shape["label"] == IGNORED,
         where=where,
         unread=unread,
     )
+
+
+def _is_upright(points: list[list[float]]) -> bool:
+    """Return whether the corners of a rectangle, two or all four, are those of the box around them."""
+    x1, y1, x2, y2 = box_around(points)
+    return {*map(tuple, points)} <= {(x1, y1), (x2, y1), (x2, y2), (x1, y2)}
 
 
 def _mask(where: str, shape: JsonRow, size: Size) -> tuple[JsonRow, Unread]:

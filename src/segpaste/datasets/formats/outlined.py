@@ -8,7 +8,7 @@ and boxes are objects without a mask, which samples have as crowd regions; with 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,12 +28,14 @@ class AnnotatedImage:
         shapes: shapes in file order.
         file: the file with the shapes of this image only; None if one file has those of all images.
         unread: number of what else the file says, by description.
+        stored: path of its copy, if it is inside the file.
     """
 
     row: JsonRow
     shapes: list[Shape]
     file: Path | None = None
     unread: Unread = field(default_factory=dict)
+    stored: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class ShapeTable:
         tables: other values of the files about the dataset.
         left_out: number of shapes that enclose nothing, such as lines, by kind.
         drawn_upright: True if the tool shows images rotated by their EXIF orientation.
+        others: files that are not those of the tool, with words for their kind.
     """
 
     path: Path
@@ -57,6 +60,7 @@ class ShapeTable:
     tables: JsonRow = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     drawn_upright: bool = False
+    others: Mapping[Path, str] = field(default_factory=dict)
 
 
 Read = Callable[[], ShapeTable]
@@ -123,7 +127,15 @@ class OutlinedAnnotations(ImageAnnotations):
     def photo_file(self, index: int) -> tuple[Path, Size | None]:
         """Return the path of an image, and its (H, W) in the annotations."""
         image = self._entry(index)["image"]
-        return self.images_dir / image["file_name"], (image["height"], image["width"])
+        return self.path_of(index), (image["height"], image["width"])
+
+    def path_of(self, index: int) -> Path:
+        """Return the path of an image, that of its copy if it is inside its annotations."""
+        return self.image_path(self._entry(index) | {"file_name": self.file_name(index)})
+
+    def unread_paths(self) -> Mapping[Path, str]:
+        """Return the files that belong to no image, with those that are not the tool's."""
+        return {**super().unread_paths(), **self._others}
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
         """Return the objects and ignored regions of an image in COCO's form, with all values of the files."""
@@ -160,7 +172,7 @@ class OutlinedAnnotations(ImageAnnotations):
     def _read_records(self) -> PackedRecords:
         drawn = self._drawn.pop() if self._drawn else self._read()
         self.digest, self._tables = drawn.digest, drawn.tables
-        self.drawn_upright = drawn.drawn_upright
+        self.drawn_upright, self._others = drawn.drawn_upright, drawn.others
         self._categories = [{"id": number, **row} for number, row in enumerate(drawn.categories, start=1)]
         self.category_ids = tuple(row["id"] for row in self._categories)
         self.class_names = tuple(row["name"] for row in self._categories)
@@ -185,7 +197,8 @@ class OutlinedAnnotations(ImageAnnotations):
                 places.append(parts[0].where)
                 unread += unread_of(parts, row)
             file = None if found.file is None else str(found.file)
-            yield {"image": image, "rows": rows, "places": places, "file": file, "unread": dict(+unread)}
+            stored = {} if found.stored is None else {"stored": str(found.stored)}
+            yield {"image": image, "rows": rows, "places": places, "file": file, "unread": dict(+unread), **stored}
 
     def _record(self, entry: JsonRow) -> JsonRow:
         """Return the record of an image, see `segpaste.datasets.formats.instances`, from its entries."""

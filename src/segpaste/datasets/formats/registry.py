@@ -30,6 +30,7 @@ from segpaste.datasets.formats.sidecar_maps import expect_own_maps, find_beside,
 from segpaste.datasets.formats.text_files import head_of
 from segpaste.datasets.formats.voc.format import VocFormat
 from segpaste.datasets.formats.yolo.format import YoloFormat
+from segpaste.datasets.repeated_ids import RepeatedIds, checked_rule
 
 if TYPE_CHECKING:
     from segpaste.datasets.formats.annotated_images import AnnotatedImages
@@ -229,6 +230,7 @@ def open_dataset(
     task: Task | None = None,
     depth_fill: bool = False,
     transforms: Transforms | None = None,
+    repeated_ids: RepeatedIds | None = None,
 ) -> AnnotatedImages:
     """Recognise the dataset at a path and open it.
 
@@ -245,6 +247,8 @@ def open_dataset(
         depth_fill: give holes in the depth of objects their nearest valid depth, after ``transforms``; they stay
             invalid. See ``depth_order`` of the paste config.
         transforms: called with each `DenseSample`; its result replaces the sample.
+        repeated_ids: for COCO's annotations that have no id, or that of an annotation before them: ``renumber`` gives
+            them new ids, ``drop`` leaves them out, with a warning; by default they are an error.
 
     Raises:
         DatasetError: the dataset or the format is unknown, the dataset is broken or has no such split, or the format
@@ -256,5 +260,6 @@ def open_dataset(
         task=task,
         depth_fill=depth_fill,
         transforms=transforms,
+        repeated_ids=checked_rule(repeated_ids),
     )
     return find_dataset(path, format).open(split, options)

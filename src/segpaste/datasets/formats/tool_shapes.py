@@ -200,6 +200,19 @@ def box_around(points: Iterable[Sequence[float]]) -> Box:
     return min(xs), min(ys), max(xs), max(ys)
 
 
+def with_a_pixel(box: Box, size: Size) -> Box:
+    """Return a box around points in an image of (H, W); where it has no extent, that of the pixel is used."""
+    height, width = size
+    x1, y1, x2, y2 = box
+    if x1 == x2:
+        x1 = float(min(max(math.floor(x1), 0), width - 1))
+        x2 = x1 + 1
+    if y1 == y2:
+        y1 = float(min(max(math.floor(y1), 0), height - 1))
+        y2 = y1 + 1
+    return x1, y1, x2, y2
+
+
 def _around(boxes: Iterable[Box]) -> Box:
     return box_around(corner for box in boxes for corner in (box[:2], box[2:]))
 

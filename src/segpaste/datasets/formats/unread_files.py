@@ -14,10 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path, PurePosixPath
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.folders import files_below
+from segpaste.datasets.formats.folders import IMAGE_SUFFIXES, files_below
 from segpaste.datasets.formats.image_annotations import ImageAnnotations
 from segpaste.datasets.formats.text_files import head_of
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 
 UNREAD_LABELS = "annotation files that no split reads"
 UNREAD_IMAGES = "image files that no split reads"

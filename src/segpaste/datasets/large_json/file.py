@@ -21,6 +21,7 @@ from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.large_json.index import Index, load_index, note_digest, noted_digest, save_index
 from segpaste.datasets.large_json.text import Positions, ScanError, Source, Value, scan
+from segpaste.datasets.repeated_ids import RepeatedIds
 
 _BLOCK_BYTES = 1 << 18
 _PARSED_BYTES = 1 << 26  # larger files that are not objects are not parsed to find the reason
@@ -189,10 +190,12 @@ class AnnotationFile(PathLike[str]):
 
     Args:
         path: the file.
+        repeated_ids: what becomes of annotations without an id of their own, see `segpaste.datasets.repeated_ids`; by
+            default they are errors.
     """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | PathLike[str], repeated_ids: RepeatedIds | None = None) -> None:
+        self.path, self.repeated_ids = Path(path), repeated_ids
 
     def __fspath__(self) -> str:
         return os.fspath(self.path)

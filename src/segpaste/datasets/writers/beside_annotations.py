@@ -119,7 +119,7 @@ def _folders(splits: SplitNames) -> dict[str, Any]:
     found: dict[str, list[str]] = {key: [] for key in SPLIT_KEYS}
     for name in names:
         for key in SPLIT_KEYS:
-            if name.startswith(key):
+            if name.lower().startswith(key):
                 found[key].append(f"images/{name}")
                 break
         else:

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.datasets.formats.folders import IMAGE_SUFFIXES
 from segpaste.datasets.formats.pixel_bytes import picture_bytes
 from segpaste.datasets.formats.text_files import class_list_text
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.datasets.writers.format import (
     File,
     LabelledImage,

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.formats.carried import POINT_KEYS
+from segpaste.datasets.formats.folders import IMAGE_SUFFIXES
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.kept_shapes import has_points
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES, SPLIT_KEYS, label_path
+from segpaste.datasets.formats.yolo.data import SPLIT_KEYS, label_path
 from segpaste.datasets.formats.yolo.format import split_keys
 from segpaste.datasets.formats.yolo.labels import RowKey, given_text, label_text, text_key
 from segpaste.datasets.formats.yolo.outlines import given_corners, is_rectangle, least_rectangle, outline
@@ -73,7 +74,7 @@ class YoloLabels(WrittenFormat):
             return "which data.yaml does not name"
         if [*keys.values()].count(key) > 1:
             return f"which data.yaml joins with others as {key}"
-        return "" if name == trained or name.startswith(key) else f"which data.yaml calls {key}"
+        return "" if name == trained or name.lower().startswith(key) else f"which data.yaml calls {key}"
 
     def label_files(self, image: LabelledImage, view: View, losses: Losses) -> Iterator[File]:
         """Yield the label file."""

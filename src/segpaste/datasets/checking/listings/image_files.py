@@ -12,10 +12,10 @@ from segpaste._pixels import Size
 from segpaste.datasets.checking.listings.findings import Finding
 from segpaste.datasets.checking.listings.listing import ListedImage
 from segpaste.datasets.errors import DatasetError, first_few
+from segpaste.datasets.formats.folders import IMAGE_SUFFIXES
 from segpaste.datasets.formats.format import file_digest
 from segpaste.datasets.formats.image_files import ImageHead, expect_readable, read_head, read_image
 from segpaste.datasets.formats.stored_pixels import read_array
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 
 _ARRAYS = frozenset({".npy", ".npz", ".exr"})
 

@@ -7,6 +7,7 @@ segments see `segpaste.datasets.formats.coco.segments`; captions are not read.
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -19,7 +20,17 @@ import numpy as np
 from segpaste.datasets.entries import IGNORED, INSTANCE, NEITHER, UNMASKED, Categories, JsonRow, TableColumns, box_of
 from segpaste.datasets.formats.image_annotations import ImageAnnotations, Transforms
 from segpaste.datasets.large_json.file import AnnotationFile
-from segpaste.datasets.large_json.index import Column, Index, firsts_of, join_columns, narrow, unpack_text
+from segpaste.datasets.large_json.index import (
+    Column,
+    Index,
+    firsts_of,
+    id_column,
+    join_columns,
+    narrow,
+    positions_in,
+    unpack_text,
+)
+from segpaste.datasets.repeated_ids import DROPPED, RENUMBERED, RepeatedIds
 from segpaste.datasets.tables import CLASS_LISTS, INSTANCES, AnnotationTables, Images
 
 _TABLES = {"images", "annotations", "categories"}
@@ -113,10 +124,12 @@ class IndexedAnnotations(ImageAnnotations):
         *,
         transforms: Transforms | None = None,
     ) -> None:
+        self.repeated_ids: RepeatedIds | None = None
         if isinstance(annotations_file, AnnotationFile):
-            self._file = annotations_file
+            self._file, self.repeated_ids = annotations_file, annotations_file.repeated_ids
         super().__init__(images_dir, annotations_file, transforms=transforms)
-        self.digest = self._file.digest
+        rule = self.repeated_ids
+        self.digest = self._file.digest if rule is None else f"{self._file.digest} {rule}"
 
     @abstractmethod
     def _read_records(self) -> IndexedRecords:
@@ -150,7 +163,7 @@ class IndexedAnnotations(ImageAnnotations):
 
     @cached_property
     def _file(self) -> AnnotationFile:
-        return AnnotationFile(self.annotations_file)
+        return AnnotationFile(self.annotations_file, self.repeated_ids)
 
     def __getstate__(self) -> JsonRow:
         return {name: value for name, value in super().__getstate__().items() if name != "_file"}
@@ -222,10 +235,31 @@ class CocoAnnotations(IndexedAnnotations):
         return tuple(self._records.labels(index, instances=True))
 
     def _read_records(self) -> CocoRecords:
-        index, categories = self._index("instances", INSTANCES, lambda found: found.schema, make_index)
+        kind = "instances" if self.repeated_ids is None else f"instances-{self.repeated_ids}"
+        index, categories = self._index(kind, INSTANCES, lambda found: found.schema, make_index)
         self.category_ids, self.class_names = categories.ids, categories.names
         self.keypoint_schema, self.has_crowds = categories.schema, index.facts["has_crowds"]
         return CocoRecords(self._file, index, categories)
+
+    def __init__(
+        self,
+        images_dir: str | PathLike[str],
+        annotations_file: str | PathLike[str],
+        *,
+        transforms: Transforms | None = None,
+    ) -> None:
+        super().__init__(images_dir, annotations_file, transforms=transforms)
+        if num := self._records.num_without_id:
+            what = "are left out" if self.repeated_ids == "drop" else "get new ones"
+            warnings.warn(
+                f"{self.annotations_file}: {num} annotations have no id, or that of another one, and {what}",
+                stacklevel=2,
+            )
+
+    def unread(self, index: int) -> dict[str, int]:
+        """Count the annotations of an image that got new ids, or were left out for want of one."""
+        num = self._records.num_repaired(index)
+        return {DROPPED if self.repeated_ids == "drop" else RENUMBERED: num} if num else {}
 
 
 class CocoRecords(IndexedRecords):
@@ -269,7 +303,22 @@ class CocoRecords(IndexedRecords):
     def annotation_rows(self, index: int) -> list[JsonRow]:
         """Decode the entries of an image's annotations, in file order."""
         columns = zip(*(self._column(name, index) for name in ("starts", "lengths", "ids")), strict=True)
-        return [self._file.row(start, start + length, int(row_id)) for start, length, row_id in columns]
+        if self._file.repeated_ids is None:
+            return [self._file.row(start, start + length, int(row_id)) for start, length, row_id in columns]
+        image_id = self.image_id(index)
+        found = (
+            (self._file.row(start, start + length, image_id, "image_id"), row_id) for start, length, row_id in columns
+        )
+        return [{**row, "id": int(row_id)} for row, row_id in found]
+
+    @property
+    def num_without_id(self) -> int:
+        """Number of annotations that had no id of their own."""
+        return int(self._columns["num_repaired"].sum()) if "num_repaired" in self._columns else 0
+
+    def num_repaired(self, index: int) -> int:
+        """Return the number of annotations of an image that had no id of their own."""
+        return int(self._columns["num_repaired"][self._place(index)]) if "num_repaired" in self._columns else 0
 
     def labels(self, index: int, *, instances: bool) -> list[int]:
         """Return the classes of an image's annotations; with ``instances`` those of instances only."""
@@ -303,24 +352,29 @@ def make_index(tables: AnnotationTables) -> Index:
     positions = tables.place(rows["ids"], rows["image_ids"], images)
     order = np.argsort(positions, kind="stable")
     marks = tables.json.marks("annotations")
+    places = rows["places"][order]
     arrays = {
         **image_columns(tables, images),
         "firsts": narrow(firsts_of(positions, len(images.ids))),
-        "starts": narrow(marks[:-1][order] + 1),
-        "lengths": narrow(np.diff(marks)[order] - 1),
+        "starts": narrow(marks[:-1][places] + 1),
+        "lengths": narrow(np.diff(marks)[places] - 1),
         "ids": narrow(rows["ids"][order]),
         "labels": narrow(rows["labels"].astype(np.int64)[order]),
         "kinds": rows["kinds"][order],
     }
+    if tables.repair is not None:
+        own = positions_in(images.ids, id_column(tables.repair.image_ids))
+        arrays["num_repaired"] = narrow(np.bincount(own[own >= 0], minlength=len(images.ids)))
     return Index({"has_masks": has_masks, "has_crowds": bool(rows["kinds"].any())}, arrays)
 
 
 def _read_annotations(tables: AnnotationTables) -> dict[str, Column]:
     """Return columns of the annotations in file order."""
     parts: dict[str, list[Column]] = {"ids": [], "image_ids": []}
-    parts |= {"labels": [np.zeros(0, np.int32)], "kinds": [np.zeros(0, np.uint8)]}
+    parts |= {"labels": [np.zeros(0, np.int32)], "kinds": [np.zeros(0, np.uint8)], "places": [np.zeros(0, np.int64)]}
     for block in tables.annotations():
         parts["ids"].append(block.ids)
+        parts["places"].append(np.array(block.places, np.int64))
         parts["image_ids"].append(block.image_ids)
         parts["labels"].append(np.array(block.labels, np.int32))
         parts["kinds"].append(np.array(block.kinds, np.uint8))

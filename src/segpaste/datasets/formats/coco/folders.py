@@ -2,7 +2,7 @@
 
 FILE.json                              COCO or LVIS instances, COCO panoptic; the images are given beside it
 images/ and annotations.json           as `segpaste augment` writes them
-annotations/instances_train2017.json   with the images in train2017/
+annotations/instances_train2017.json   with the images in train2017/ or images/train2017/; or in images/, as of CVAT
 annotations/lvis_train.json            with the images in train/ or train2017/; also lvis_v1_train.json
 annotations/panoptic_train2017.json    with its PNG files in annotations/panoptic_train2017/, the images in train2017/
 images/, panoptic/ and panoptic.json   as `segpaste augment` writes them, preferred to an annotations.json beside them
@@ -48,7 +48,7 @@ class CocoFile(Format):
     title = "COCO and LVIS annotation files"
     files = "FILE.json, with the folder of the images"
     gives = "masks, or boxes only; keypoints, crowds; of panoptic files semantic and panoptic maps"
-    takes = frozenset({"images_dir", "panoptic_dir"})
+    takes = frozenset({"images_dir", "panoptic_dir", "repeated_ids"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the only split if the path is a JSON file."""
@@ -72,8 +72,12 @@ def _beside_images(
             f"{path}: expected the folder of the images of an annotation file, got none; give it (images_dir=, "
             "--images)"
         )
-    file, transforms = AnnotationFile(path), options.transforms
+    file, transforms = AnnotationFile(path, options.repeated_ids), options.transforms
     if file.is_panoptic:
+        if options.repeated_ids is not None:
+            raise DatasetError(
+                f"{path}: expected no repeated_ids (--repeated-ids) with panoptic segments; leave it out"
+            )
         maps = path.with_suffix("") if options.panoptic_dir is None else options.panoptic_dir
         if not maps.is_dir():
             raise DatasetError(
@@ -97,13 +101,13 @@ def _where_images_are(opened: Callable[[Path], Images], folder: Path) -> Images:
     return opened(above) if is_above else dataset
 
 
-def _open_instances(images: Path, file: Path, *, transforms: Transforms | None) -> AnnotatedImages:
+def _open_instances(images: Path, file: AnnotationFile, *, transforms: Transforms | None) -> AnnotatedImages:
     from segpaste.datasets.formats.coco.dataset import open_instances  # with torch, for samples
 
     return open_instances(images, file, transforms=transforms)
 
 
-def _open_panoptic(images: Path, file: Path, maps: Path, *, transforms: Transforms | None) -> AnnotatedImages:
+def _open_panoptic(images: Path, file: AnnotationFile, maps: Path, *, transforms: Transforms | None) -> AnnotatedImages:
     from segpaste.datasets.formats.coco.panoptic import CocoPanoptic  # with torch, for samples
 
     return CocoPanoptic(images, file, maps, transforms=transforms)
@@ -121,8 +125,9 @@ class CocoFolder(Format):
 
     name = "coco"
     title = "COCO folders"
-    files = "images/ and annotations.json, or annotations/instances_SPLIT.json and SPLIT/"
+    files = "images/ and annotations.json, or annotations/instances_SPLIT.json and SPLIT/ or images/"
     gives = "masks, or boxes only; keypoints, crowds"
+    takes = frozenset({"repeated_ids"})
     start: ClassVar[str] = "instances_"
     version: ClassVar[str] = "^$"
     endings: ClassVar[tuple[str, ...]] = ("",)
@@ -146,7 +151,8 @@ class CocoFolder(Format):
                 break  # those in annotations/ are the dataset
             whole = file.name.removeprefix(self.start).removesuffix(".json")
             names = dict.fromkeys((whole, re.sub(self.version, "", whole)) if file.suffix == ".json" else ())
-            split = next((name for name in names if name and self._images(path, name) is not None), None)
+            places = ((name, flat) for flat in (None, file) for name in (names if flat is None else reversed(names)))
+            split = next((name for name, flat in places if name and self._images(path, name, flat) is not None), None)
             if split is not None and (other := found.setdefault(split, file)) != file:
                 both = " and ".join(one.relative_to(path).as_posix() for one in (other, file))
                 raise DatasetError(
@@ -155,11 +161,14 @@ class CocoFolder(Format):
                 )
         return found
 
-    def _images(self, path: Path, split: str) -> Path | None:
-        """Return the folder of the images of a split; None if it does not exist."""
+    def _images(self, path: Path, split: str, file: Path | None) -> Path | None:
+        """Return the folder of the images of a split, or that of the images of all if they are of a file's; or None."""
         names = [f"{split}{ending}" for ending in self.endings]
         places = (folder / name for name in names for folder in (path, path / "images"))
-        return next(filter(Path.is_dir, places), None)
+        if (found := next(filter(Path.is_dir, places), None)) is not None or file is None:
+            return found
+        first = _first_name(file)
+        return path / "images" if first and (path / "images" / first).is_file() else None
 
     def is_preferred(self, path: Path) -> bool:
         """Return False for instances beside the panoptic segments of the same images, which hold the stuff too."""
@@ -167,13 +176,16 @@ class CocoFolder(Format):
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split; warn of panoptic segments of the same images, which are not read."""
-        return self._split(path, split, lambda images, file: self._opened(images, file, options.transforms))
+        transforms = options.transforms
+        return self._split(path, split, options, lambda images, file: self._opened(images, file, transforms))
 
     def read(self, path: Path, split: str, options: ReadOptions) -> ImageAnnotations:
         """Read the annotations of a split, with the same warning."""
-        return self._split(path, split, self._read)
+        return self._split(path, split, options, self._read)
 
-    def _split(self, path: Path, split: str, opened: Callable[[Path, Path], Images]) -> Images:
+    def _split(
+        self, path: Path, split: str, options: ReadOptions, opened: Callable[[Path, AnnotationFile], Images]
+    ) -> Images:
         images, file = self.locate(path, split)
         segments = file.with_name(f"{PanopticFolder.start}{split}.json")
         if file != segments and self._whole(path) is None and _has_segments(segments):
@@ -182,7 +194,7 @@ class CocoFolder(Format):
                 f"format to read them ({PanopticFolder.name!r} as format=, --from)",
                 stacklevel=3,
             )
-        dataset = opened(images, file)
+        dataset = opened(images, AnnotationFile(file, options.repeated_ids))
         if self._whole(path) is None:
             others = [file.with_name(f"{kind}_{split}.json") for kind in _KINDS]
             dataset.unread_files = tuple(o.relative_to(path).as_posix() for o in others if o != file and o.is_file())
@@ -197,8 +209,9 @@ class CocoFolder(Format):
         """Return the folder of the images of a split, and its annotation file."""
         if (file := self._whole(path)) is not None:
             return path / "images", file
-        file = path / "annotations" / f"{self.start}{split}.json"
-        return self._images(path, split) or path, self._files(path).get(split, file)
+        file = self._files(path).get(split)
+        images = self._images(path, split, file) or path
+        return images, file or path / "annotations" / f"{self.start}{split}.json"
 
     def _whole(self, path: Path) -> Path | None:
         """Return the annotation file of a dataset without splits; None if it does not exist."""
@@ -206,10 +219,10 @@ class CocoFolder(Format):
             return None
         return path / self.file
 
-    def _opened(self, images: Path, file: Path, transforms: Transforms | None) -> AnnotatedImages:
+    def _opened(self, images: Path, file: AnnotationFile, transforms: Transforms | None) -> AnnotatedImages:
         return _open_instances(images, file, transforms=transforms)
 
-    def _read(self, images: Path, file: Path) -> ImageAnnotations:
+    def _read(self, images: Path, file: AnnotationFile) -> ImageAnnotations:
         return CocoAnnotations(images, file)
 
 
@@ -227,7 +240,7 @@ class LvisFolder(CocoFolder):
 
     def places(self, path: Path, split: str) -> tuple[Path, ...]:
         """Return none if the file names the folders of its images: a split of LVIS has images of two of COCO's."""
-        return super().places(path, split) if self.locate(path, split)[0] == self._images(path, split) else ()
+        return super().places(path, split) if self.locate(path, split)[0] == self._images(path, split, None) else ()
 
     def locate(self, path: Path, split: str) -> tuple[Path, Path]:
         """Return the folder of the images of a split, or the one above if file names begin with a folder's name."""
@@ -244,6 +257,7 @@ class PanopticFolder(CocoFolder):
     title = "COCO panoptic folders"
     files = "images/, panoptic/ and panoptic.json, or SPLIT/, annotations/panoptic_SPLIT/ and its .json"
     gives = "masks of things, semantic and panoptic maps, crowds"
+    takes = frozenset()
     start = "panoptic_"
     file = PANOPTIC_FILE
 
@@ -251,11 +265,11 @@ class PanopticFolder(CocoFolder):
         """Return True."""
         return True
 
-    def _opened(self, images: Path, file: Path, transforms: Transforms | None) -> AnnotatedImages:
-        return _open_panoptic(images, file, file.with_suffix(""), transforms=transforms)
+    def _opened(self, images: Path, file: AnnotationFile, transforms: Transforms | None) -> AnnotatedImages:
+        return _open_panoptic(images, file, file.path.with_suffix(""), transforms=transforms)
 
-    def _read(self, images: Path, file: Path) -> ImageAnnotations:
-        return SegmentAnnotations(images, file, file.with_suffix(""))
+    def _read(self, images: Path, file: AnnotationFile) -> ImageAnnotations:
+        return SegmentAnnotations(images, file, file.path.with_suffix(""))
 
 
 class RoboflowFolder(Format):
@@ -265,6 +279,7 @@ class RoboflowFolder(Format):
     title = "Roboflow's COCO exports"
     files = f"SPLIT/{ROBOFLOW_FILE}"
     gives = "masks, or boxes only; keypoints, crowds"
+    takes = frozenset({"repeated_ids"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the names of the folders; for the folder of one split its own name."""
@@ -275,11 +290,13 @@ class RoboflowFolder(Format):
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split."""
-        return _open_instances(*self.locate(path, split), transforms=options.transforms)
+        folder, file = self.locate(path, split)
+        return _open_instances(folder, AnnotationFile(file, options.repeated_ids), transforms=options.transforms)
 
     def read(self, path: Path, split: str, options: ReadOptions) -> ImageAnnotations:
         """Read the annotations of a split."""
-        return CocoAnnotations(*self.locate(path, split))
+        folder, file = self.locate(path, split)
+        return CocoAnnotations(folder, AnnotationFile(file, options.repeated_ids))
 
     def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
         """Yield all files of the split's folder."""

@@ -24,10 +24,9 @@ from segpaste._pixels import IGNORE_INDEX, Size
 from segpaste.datasets.entries import Categories, JsonRow, Segment
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.annotations import IndexedAnnotations, IndexedRecords, image_columns
-from segpaste.datasets.formats.folders import files_below
+from segpaste.datasets.formats.folders import IMAGE_SUFFIXES, files_below
 from segpaste.datasets.formats.image_annotations import Transforms, expect_folder
 from segpaste.datasets.formats.stored_pixels import read_colors, read_stored
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.large_json.index import Index, firsts_of, id_column, narrow
 from segpaste.datasets.tables import IMAGE_COLUMNS, SEGMENTS, AnnotationTables

@@ -19,11 +19,11 @@ from typing import Any
 from segpaste._pixels import Size
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.folders import IMAGE_SUFFIXES
 from segpaste.datasets.formats.image_files import read_head
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE, MapDeclaration
 from segpaste.datasets.formats.maps.patterns import PathPattern
 from segpaste.datasets.formats.text_files import image_name_of, read_lines
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 
 SPLIT = "split"
 _OF_MANY = ("camera", "valid")

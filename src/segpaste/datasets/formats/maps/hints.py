@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.folders import folders_in
+from segpaste.datasets.formats.folders import IMAGE_SUFFIXES, folders_in
 from segpaste.datasets.formats.format import Format, ReadOptions
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE
 from segpaste.datasets.formats.maps.pairs import LOSSY_SUFFIXES, MAP_SUFFIXES, Pairs, find_pairs
 from segpaste.datasets.formats.stored_pixels import color_of, distinct, one_channel, read_array
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.extras import MissingPackageError
 
 if TYPE_CHECKING:

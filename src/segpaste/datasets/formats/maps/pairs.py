@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.folders import IMAGE_SUFFIXES
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.files import MapFiles, splits_of
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 
 MAP_SUFFIXES = (".png", ".tif", ".tiff", ".bmp", ".npy", ".npz", ".exr", ".gif", ".pbm", ".pgm", ".ppm", ".pnm")
 LOSSY_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from segpaste._pixels import Size
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError, each
+from segpaste.datasets.formats.folders import IMAGE_SUFFIXES
 from segpaste.datasets.formats.format import ReadOptions, file_digest
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable
@@ -19,7 +20,6 @@ from segpaste.datasets.formats.outlined_format import Located, OutlinedFormat, e
 from segpaste.datasets.formats.text_files import parse_xml
 from segpaste.datasets.formats.tool_shapes import class_rows
 from segpaste.datasets.formats.voc.files import VOC_CLASSES, VocFolder, find_splits, listed_classes, map_facts, read_xml
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 
 if TYPE_CHECKING:
     from segpaste.datasets.formats.annotated_images import AnnotatedImages

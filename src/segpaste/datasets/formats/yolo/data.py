@@ -20,14 +20,27 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.folders import files_with, folders_in, may_be_labels, named_files, other_labels
+from segpaste.datasets.formats.folders import (
+    IMAGE_SUFFIXES,
+    files_with,
+    folders_in,
+    may_be_labels,
+    named_files,
+    other_labels,
+)
 from segpaste.datasets.formats.text_files import class_names_of, image_name_of, read_lines, read_text
+from segpaste.datasets.formats.yolo.darknet import (
+    DATA_FILE,
+    Plain,
+    beside_classes,
+    listed_name,
+    read_darknet,
+    read_flat,
+)
+from segpaste.datasets.formats.yolo.yaml_values import class_names, flip_idx, keypoint_names, keypoint_shape
 
 SPLIT_KEYS = ("train", "val", "test")
 _HELD_OUT = re.compile(r"(val|valid|validation|dev|test|testing)[-_]?\d*", re.IGNORECASE)  # folders of splits
-IMAGE_SUFFIXES = frozenset(
-    {".avif", ".bmp", ".dng", ".heic", ".heif", ".jp2", ".jpeg", ".jpg", ".mpo", ".png", ".tif", ".tiff", ".webp"}
-)
 YAML_SUFFIXES = (".yaml", ".yml")
 _CACHES = (".npy", ".cache")
 
@@ -85,7 +98,7 @@ def read_data(path: Path) -> YoloData:
         DatasetError: there is no dataset, or the YAML is not a data YAML.
     """
     if path.is_file():
-        return _of_yaml(path)
+        return _plain(path.parent, path, read_darknet(path)) if path.suffix == DATA_FILE.suffix else _of_yaml(path)
     if path.is_dir():
         file = find_yaml(path)
         return _of_folder(path) if file is None else _of_yaml(file)
@@ -103,9 +116,15 @@ def label_path(image: Path) -> Path:
 
 
 def found_labels(image: Path) -> Path:
-    """Return the label file of an image, which may have its suffix in upper case; see `label_path`."""
+    """Return the label file of an image; its suffix may be in upper case, or it is beside the image and a class list.
+
+    See `label_path`.
+    """
     path = label_path(image)
-    return path if path.is_file() or not (upper := path.with_suffix(".TXT")).is_file() else upper
+    if path.is_file():
+        return path
+    places = (path.with_suffix(".TXT"), beside_classes(image))
+    return next((place for place in places if place is not None and place.is_file()), path)
 
 
 def expect_labels(sources: Iterable[Path], images: Sequence[Path], num_labelled: int) -> None:
@@ -180,7 +199,7 @@ def listed_images(source: Path) -> Iterator[tuple[int, str]]:
         raise DatasetError(f"{source}: expected a list of images, could not read it ({error})") from error
     for number, line in enumerate(lines, start=1):
         if name := image_name_of(line, lambda name: (source.parent / name).is_file()):
-            yield number, name
+            yield number, listed_name(source, name)
 
 
 def stray_labels(source: Path, images: list[Path]) -> list[Path]:
@@ -258,8 +277,16 @@ def _source(root: Path, name: str) -> Path:
     return place
 
 
+def _plain(root: Path, file: Path, found: Plain) -> YoloData:
+    return YoloData(root, file, found.splits, found.class_names)
+
+
 def _of_folder(folder: Path) -> YoloData:
+    if (file := folder / DATA_FILE).is_file():
+        return _plain(folder, file, read_darknet(file))
     splits = {name: (place,) for name, place in split_folders(folder).items()}
+    if not splits and (flat := read_flat(folder)) is not None:
+        return _plain(folder, folder, flat)
     if not splits:
         raise DatasetError(
             f"{folder}: expected a data YAML, or folders such as images/train and labels/train, found neither; check "
@@ -317,84 +344,3 @@ def read_yaml(path: Path) -> dict[str, Any]:
             f"{path}: expected keys such as train, val and names, got a {type(document).__name__}; is this a data YAML?"
         )
     return document
-
-
-def class_names(path: Path, document: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the name of each class: those under ``names``, or ``nc`` numbered ones.
-
-    Raises:
-        DatasetError: the value is invalid.
-    """
-    names, num = document.get("names"), document.get("nc")
-    if num is not None and (isinstance(num, bool) or not isinstance(num, int) or num < 1):
-        raise DatasetError(f"{path}: expected 'nc', the number of classes, got {num!r:.40}; correct it")
-    if names is None:
-        if num is None:
-            raise DatasetError(
-                f"{path}: expected the key 'names', or 'nc', the number of classes, got neither; add one"
-            )
-        return tuple(f"class_{i}" for i in range(num))
-    if isinstance(names, dict):
-        if not all(str(key).isdecimal() for key in names) or {int(key) for key in names} != {*range(len(names))}:
-            raise DatasetError(
-                f"{path}: expected 'names' of the classes 0 to {len(names) - 1}, got the keys {list(names)!r:.60}; "
-                "number the classes from 0 without gaps"
-            )
-        names = [name for _, name in sorted(names.items(), key=lambda item: int(item[0]))]
-    if not isinstance(names, list) or not names or any(isinstance(name, list | dict) for name in names):
-        raise DatasetError(f"{path}: expected a list of names under the key 'names', got {names!r:.60}; correct it")
-    if num is not None and num != len(names):
-        raise DatasetError(f"{path}: expected as many names as 'nc' says, {num}, got {len(names)}; correct one of them")
-    return tuple(str(name) for name in names)
-
-
-def keypoint_shape(path: Path, shape: object) -> tuple[int, int] | None:
-    """Return (P, D) of ``kpt_shape``: P points of D numbers; None without the key.
-
-    Raises:
-        DatasetError: the value is invalid.
-    """
-    if shape is None:
-        return None
-    is_pair = isinstance(shape, list) and len(shape) == 2 and all(type(value) is int for value in shape)
-    if not isinstance(shape, list) or not is_pair or shape[0] < 1 or shape[1] not in (2, 3):
-        raise DatasetError(
-            f"{path}: expected 'kpt_shape: [P, 2]' or '[P, 3]', P points of x, y and optionally v, got {shape!r:.40}; "
-            "correct it"
-        )
-    return shape[0], shape[1]
-
-
-def keypoint_names(path: Path, names: object, num: int | None) -> tuple[str, ...] | None:
-    """Return the names of the points; from a mapping of classes to names, those that all classes share.
-
-    Raises:
-        DatasetError: the value is invalid.
-    """
-    if names is None or num is None:
-        return None
-    lists = list(names.values()) if isinstance(names, dict) else [names]
-    first = lists[0] if lists else None
-    if not isinstance(first, list) or len({*map(str, first)}) != num or any(other != first for other in lists):
-        raise DatasetError(
-            f"{path}: expected 'kpt_names' of {num} points, each name once, the same for all classes, got "
-            f"{names!r:.60}; correct or remove them"
-        )
-    return tuple(map(str, first))
-
-
-def flip_idx(path: Path, order: object, num: int | None) -> tuple[int, ...] | None:
-    """Return the index of each of P points in a flipped image; None without the key.
-
-    Raises:
-        DatasetError: the value is invalid.
-    """
-    if order is None or num is None:
-        return None
-    is_order = isinstance(order, list) and all(type(value) is int for value in order) and sorted(order) == [*range(num)]
-    if not isinstance(order, list) or not is_order or any(order[other] != i for i, other in enumerate(order)):
-        raise DatasetError(
-            f"{path}: expected 'flip_idx', for each of {num} points the point that it swaps with when flipped, or "
-            f"itself, got {order!r:.60}; correct it"
-        )
-    return tuple(order)

@@ -11,6 +11,7 @@ from segpaste.datasets.formats.folders import other_labels
 from segpaste.datasets.formats.format import Format, ReadOptions
 from segpaste.datasets.formats.image_annotations import ImageAnnotations
 from segpaste.datasets.formats.yolo.annotations import YoloAnnotations
+from segpaste.datasets.formats.yolo.darknet import DATA_FILE, read_flat
 from segpaste.datasets.formats.yolo.data import (
     SPLIT_KEYS,
     YAML_SUFFIXES,
@@ -31,15 +32,16 @@ class YoloFormat(Format):
 
     name = "yolo"
     title = "YOLO"
-    files = "data.yaml, or images/ and labels/"
+    files = "data.yaml, or images/ and labels/; or obj.data; or images, their text files and classes.txt in one folder"
     gives = "masks of polygons; or boxes only; or keypoints"
     takes = frozenset({"task"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the splits of the data YAML, or the names of the folders."""
         if path.is_file():
-            return tuple(read_data(path).splits) if path.suffix.lower() in YAML_SUFFIXES else None
-        if find_yaml(path) is None:
+            is_one = path.suffix.lower() in YAML_SUFFIXES or path.name == DATA_FILE.name
+            return tuple(read_data(path).splits) if is_one else None
+        if find_yaml(path) is None and not (path / DATA_FILE).is_file() and read_flat(path) is None:
             folders = split_folders(path).values()
             if not folders or other_labels({path / "labels", *(label_path(f / "photo.jpg").parent for f in folders)}):
                 return None
@@ -87,7 +89,7 @@ def split_keys(names: Sequence[str], trained: str | None = None) -> dict[str, st
     ``train`` is the key of the split ``trained``, and if no name begins with a key, of all: a YAML without a split
     cannot be opened.
     """
-    keys = {name: next((key for key in SPLIT_KEYS if name.startswith(key)), None) for name in names}
+    keys = {name: next((key for key in SPLIT_KEYS if name.lower().startswith(key)), None) for name in names}
     if trained in keys:
         keys[trained] = keys[trained] or "train"
     return keys if any(keys.values()) else dict.fromkeys(names, "train")
