@@ -30,8 +30,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "segpaste"
 LONG_FILE = 400
 OPEN = (
-    "datasets/formats", "datasets/writers", "datasets/checking/tools", "bank/format", "integrations", "targets",
-    "presets", "tuning",
+    "datasets/formats", "datasets/writers", "datasets/checking/tools", "datasets/in_memory", "bank/format",
+    "integrations", "targets", "presets", "tuning",
 )  # fmt: skip
 """Folders with many of a kind."""
 IMPORTED_BY = 3
@@ -43,7 +43,7 @@ CEILINGS: dict[str, int] = {
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
-    "isinstance of single datasets": 25,
+    "isinstance of single datasets": 26,
     "walks through COCO's tables": 0,
     "readers of boxes only": 1,
     "functions that round outwards": 3,
@@ -51,7 +51,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmenting": 4_900,
     "shared lines of bank": 5_800,
     "shared lines of cli": 3_200,
-    "shared lines of datasets": 23_600,
+    "shared lines of datasets": 24_500,
     "shared lines of encoder": 3_300,
     "shared lines of engine": 10_750,
     "shared lines of epochs": 1_200,

@@ -21,7 +21,8 @@ from segpaste.extras import REQUIREMENT_OF, MissingPackageError, require
 ROOT = Path(__file__).parents[1]
 NAME = "segpaste"
 
-NOT_IN_ALL = {"bench", "masks"}  # libraries to measure against, two under the AGPL; one of a trainer's environment
+# Libraries to measure against, two under the AGPL; those of environments of their own.
+NOT_IN_ALL = {"bench", "masks", "supervision", "datumaro", "fiftyone"}
 # Pairs of extras of which the first holds all that the second one holds.
 REPEATED = [("s3", "bank"), ("ray", "bank"), *(("bank", f"bank-{name}") for name in ("memmap", "lmdb", "webdataset"))]
 

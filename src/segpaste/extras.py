@@ -42,6 +42,9 @@ REQUIREMENT_OF = {
     "transformers": "transformers>=4.50",
     "pytorch_lightning": "pytorch-lightning>=2.5",
     "shtab": "shtab>=1.13",
+    "supervision": "supervision>=0.28",
+    "datumaro": "datumaro>=1.10",
+    "fiftyone": "fiftyone>=1.5",
 }
 """Requirement in ``pyproject.toml`` that provides each optional package."""
 _FRAMEWORKS = {name: name for name in ("transformers", "ultralytics", "rfdetr", "mmdet", "detectron2", "accelerate")}

@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.size_priors import learned_sizes as learned_sizes
     from segpaste.datasets.formats.size_priors import read_size_prior as read_size_prior
     from segpaste.datasets.formats.yolo.dataset import YoloDataset as YoloDataset
+    from segpaste.datasets.in_memory.datumaro import from_datumaro as from_datumaro
+    from segpaste.datasets.in_memory.datumaro import to_datumaro as to_datumaro
+    from segpaste.datasets.in_memory.fiftyone import from_fiftyone as from_fiftyone
+    from segpaste.datasets.in_memory.fiftyone import to_fiftyone as to_fiftyone
+    from segpaste.datasets.in_memory.supervision import from_supervision as from_supervision
+    from segpaste.datasets.in_memory.supervision import to_supervision as to_supervision
     from segpaste.datasets.jitter import FixedSizeCrop as FixedSizeCrop
     from segpaste.datasets.jitter import LargeScaleJitter as LargeScaleJitter
     from segpaste.datasets.jitter import RandomHorizontalFlip as RandomHorizontalFlip
@@ -73,6 +79,9 @@ _HOMES = {
     "segpaste.datasets.formats.size_priors": ("learned_sizes", "read_size_prior"),
     "segpaste.datasets.formats.yolo.dataset": ("YoloDataset",),
     "segpaste.datasets.checking.check": ("check_dataset",),
+    "segpaste.datasets.in_memory.datumaro": ("from_datumaro", "to_datumaro"),
+    "segpaste.datasets.in_memory.fiftyone": ("from_fiftyone", "to_fiftyone"),
+    "segpaste.datasets.in_memory.supervision": ("from_supervision", "to_supervision"),
     "segpaste.datasets.checking.report": ("ClassHealth", "Finding", "HealthReport"),
     "segpaste.datasets.jitter": (
         "FixedSizeCrop",

@@ -170,6 +170,12 @@ def _asked(name: str) -> Callable[..., Any]:
     return method
 
 
+def ids_of_instances(dataset: AnnotatedDataset, index: int, sample: DenseSample) -> list[int]:
+    """Return the dataset's id of each instance of a sample, whose instance ids may have gaps."""
+    ids = dataset.annotation_ids(index)
+    return list(ids) if sample.instance_ids is None else [ids[number - 1] for number in sample.instance_ids.tolist()]
+
+
 class DatasetView(AnnotatedDataset):
     """Base of datasets whose samples come from other datasets: what is asked about a sample, is asked there."""
 

@@ -298,7 +298,7 @@ class Conversion:
         values = {
             "segpaste": __version__,
             "dataset": os.path.abspath(self.found.path),
-            "splits": {c.name: [c.photos.digest, len(c.photos)] for c in self._converters},
+            "splits": {c.name: [self.found.digest_of(c.photos), len(c.photos)] for c in self._converters},
             "to": [self.to, self._converters[0].view.task, self.depth_format],
             "options": given,
             "adapted": self.adapted_by,

@@ -1,4 +1,4 @@
-"""`convert_dataset`: a dataset at a path, written in another format, or for a tool that will read it.
+"""`convert_dataset`: a dataset at a path, or of Python, written in a format, or for a tool that will read it.
 
 To make new images with pasted objects use `segpaste augment`.
 """
@@ -12,17 +12,19 @@ from pathlib import Path
 from segpaste.datasets.checking.tools.registry import written_for
 from segpaste.datasets.conversion.conversion import Conversion, Progress
 from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
+from segpaste.datasets.conversion.opened import OpenedDataset
 from segpaste.datasets.conversion.summary import ConversionSummary
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import ReadOptions, WrittenTask
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.repeated_ids import RepeatedIds, checked_rule
+from segpaste.datasets.views import Samples, annotated
 from segpaste.datasets.writers.readback import Verify
 
 
 def convert_dataset(
-    path: str | PathLike[str],
+    path: str | PathLike[str] | Samples,
     out: str | PathLike[str],
     to: str | None = None,
     *,
@@ -39,10 +41,12 @@ def convert_dataset(
     verify: Verify = "sample",
     progress: Progress | None = None,
 ) -> ConversionSummary:
-    """Recognise the dataset at a path and write it in another format.
+    """Recognise the dataset at a path and write it in another format, or write a dataset of Python.
 
     Args:
-        path: a folder or file of one of the formats that can be read.
+        path: a folder or file of one of the formats that can be read; or a dataset of Python, see
+            `segpaste.datasets.AnnotatedDataset`, for which the options of files do not apply. Its images are copied
+            from their files, those without a file are written as PNG.
         out: the new folder; it appears only when the dataset is complete.
         to: the name of the format, such as ``coco``, ``yolo`` or ``voc``; by default what ``tool`` reads best.
         tool: name of a tool that will read the dataset, see `check_dataset`. What it would lose or change is written
@@ -70,6 +74,7 @@ def convert_dataset(
             is broken, ``out`` is taken, or what was written differs from what was read.
         OSError: a file cannot be written.
     """
+    _expect_options(path, splits=splits, format=format, images_dir=images_dir, panoptic_dir=panoptic_dir)
     options = ReadOptions(
         images_dir=None if images_dir is None else Path(images_dir),
         panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
@@ -80,7 +85,14 @@ def convert_dataset(
         reader, to, task = written_for(tool, to, task)
     if to is None:
         raise DatasetError("to: expected a format, or a tool that will read the dataset, got neither; give one")
-    found = find_dataset(path, format)
+    found = find_dataset(path, format) if isinstance(path, str | PathLike) else OpenedDataset.of(annotated(path))
     adapt = None if masks_from is None else with_masks_from(SamMasker(masks_from, device))
     conversion = Conversion(found, to, splits, options, task, depth_format, adapt, masks_from, verify, reader)
     return conversion.run(out, progress or (lambda *_: None))
+
+
+def _expect_options(dataset: object, **options: object) -> None:
+    """Raise `DatasetError` for an option of files that is given with a dataset of Python."""
+    given = [name for name, value in options.items() if value is not None]
+    if given and not isinstance(dataset, str | PathLike):
+        raise DatasetError(f"{given[0]}: expected a path with this option, got {type(dataset).__name__}; leave it out")

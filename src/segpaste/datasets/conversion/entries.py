@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.contract import AnnotatedDataset, ids_of_instances
 from segpaste.datasets.entries import JsonRow, has_segmentation, not_json
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS, finite_row
@@ -171,7 +171,7 @@ def entries_of_instances(photos: AnnotatedDataset, index: int, sample: DenseSamp
     by_id = {row["id"]: row for row in photos.annotation_rows(index) if "id" in row}
     if not by_id:
         return [{} for _ in range(sample.num_instances)]
-    return [by_id.get(annotation_id, {}) for annotation_id in photos.annotation_ids(index)]
+    return [by_id.get(annotation_id, {}) for annotation_id in ids_of_instances(photos, index, sample)]
 
 
 def size_of(photos: AnnotatedDataset, index: int) -> tuple[int, int]:
@@ -184,7 +184,7 @@ def size_of(photos: AnnotatedDataset, index: int) -> tuple[int, int]:
 
 def image_entry(photos: AnnotatedDataset, index: int, name: str, size: tuple[int, int]) -> JsonRow:
     """Return the entry of an image under its new name; ``size`` is (H, W)."""
-    row = photos.image_row(index)
+    row = {"id": photos.image_id(index), **photos.image_row(index)}
     return {**row, "file_name": name, "width": size[1], "height": size[0]}
 
 

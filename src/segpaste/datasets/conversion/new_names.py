@@ -14,6 +14,14 @@ from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.image_files import ImageHead, read_head
 from segpaste.datasets.formats.references import Kind, Owner, resolved
 
+NO_FILE = "no file"
+"""Reason of images without a file."""
+
+
+def head_of(photos: AnnotatedDataset, index: int) -> ImageHead | None:
+    """Return the header of the file of an image; None for an image without a file."""
+    return None if photos.photo_file(index) is None else read_head(photos.path_of(index))
+
 
 class NewNames:
     """Counterparts of the images of a split by their names, for `segpaste.datasets.formats.references.resolved`.
@@ -34,12 +42,14 @@ class NewNames:
     def of(self, index: int) -> str:
         """Return the new name of an image."""
         if index not in self._known:
-            is_copied = self.reason_to_draw(index, read_head(self._photos.path_of(index))) is None
+            is_copied = self.reason_to_draw(index, head_of(self._photos, index)) is None
             self._known[index] = (self._names.copied if is_copied else self._names.drawn)[index]
         return self._known[index]
 
-    def reason_to_draw(self, index: int, head: ImageHead) -> str | None:
+    def reason_to_draw(self, index: int, head: ImageHead | None) -> str | None:
         """Return why an image is encoded again: some readers would not read its file, or would turn its pixels."""
+        if head is None:
+            return NO_FILE
         if head.is_oriented:
             return "EXIF orientation"
         suffix = PurePosixPath(self._photos.file_name(index)).suffix

@@ -20,12 +20,12 @@ from segpaste.datasets.conversion.entries import (
 from segpaste.datasets.conversion.for_tool import EntriesForTool
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.names import PhotoNames
-from segpaste.datasets.conversion.new_names import NewNames
+from segpaste.datasets.conversion.new_names import NewNames, head_of
 from segpaste.datasets.entries import JsonRow, finite
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, finite_row
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.image_files import expect_readable, num_frames, read_head
+from segpaste.datasets.formats.image_files import expect_readable, num_frames
 from segpaste.datasets.formats.instances import InstanceImages
 from segpaste.datasets.formats.lossless import expect_lossless_file
 from segpaste.datasets.formats.text_files import is_background
@@ -108,18 +108,19 @@ class SplitConverter:
             DatasetError: the image or one of its annotations cannot be read, or the format cannot hold them.
         """
         photos, losses = self.photos, Losses()
-        head = read_head(photos.path_of(index))
+        head = head_of(photos, index)
         reason = self.new_names.reason_to_draw(index, head)
         name = (self.names.copied if reason is None else self.names.drawn)[index]
         if reason is None:
             losses["file names of images"] += int(self.names.is_changed[index])
-        else:
+        elif head is not None:
             losses[f"files of images, which are encoded again as PNG: {reason}"] += 1
             losses["frames of images after the first"] += num_frames(photos.path_of(index)) - 1
-        source, size = photos.photo_file(index) or (photos.path_of(index), None)
-        expect_readable(source, head, size)
         image = self._image(index, name, losses)
-        if reason is None:
+        if head is not None:
+            source, size = photos.photo_file(index) or (photos.path_of(index), None)
+            expect_readable(source, head, size)
+        if head is not None and reason is None:
             image = replace(image, source=source)
         elif image.sample is None:
             image = replace(image, sample=photos[index])

@@ -217,8 +217,7 @@ class InstanceImages(AnnotatedImages):
         return is_own and self.has_masks and self.transforms is None and self.beside is None
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
-        size = record["height"], record["width"]
-        image = read_rgb(self.image_path(record), size, drawn_upright=self.drawn_upright)
+        image = self._read_image(record)
         crowd_mask = self._crowd_mask(record) if self.has_crowds else None
         if not self.has_masks:
             boxed = self._boxes(record)
@@ -228,6 +227,11 @@ class InstanceImages(AnnotatedImages):
         labels = [annotation["label"] for annotation in annotations]
         crowd = None if crowd_mask is None else CrowdMask(crowd_mask)
         return drawn.sample(image, labels, crowd_mask=crowd, **self._keypoints(record, annotations))
+
+    def _read_image(self, record: JsonRow) -> Tensor:
+        """Return the image of a record, [3, H, W] uint8."""
+        size = record["height"], record["width"]
+        return read_rgb(self.image_path(record), size, drawn_upright=self.drawn_upright)
 
     def _keypoints(self, record: JsonRow, annotations: list[JsonRow], window: Window | None = None) -> dict[str, Any]:
         """Return the keypoint fields of instances in a window; empty if the file has no keypoints."""

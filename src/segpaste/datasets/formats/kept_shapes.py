@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.contract import AnnotatedDataset, ids_of_instances
 from segpaste.datasets.entries import JsonRow, box_of
 from segpaste.datasets.formats.carried import POINT_KEYS
 from segpaste.datasets.formats.format import WrittenTask
@@ -131,7 +131,7 @@ def given_shapes(photos: AnnotatedDataset, index: int, sample: DenseSample) -> l
     rows = photos.shape_rows(index, sample.canvas_size)
     return [
         KeptShape(_box_keys({"bbox": rows.get(number, {}).get("bbox")}, sample, slot))
-        for slot, number in enumerate(photos.annotation_ids(index))
+        for slot, number in enumerate(ids_of_instances(photos, index, sample))
     ]
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from segpaste._pixels import Size
 from segpaste.datasets.entries import JsonRow, checked_points, read_schema
@@ -82,12 +82,12 @@ class OutlinedAnnotations(ImageAnnotations):
         not_objects: number of shapes that enclose nothing, such as lines, by kind.
         category_ids: the id of each class, from 1.
         has_crowds: True if there are ignored regions, crowds, or objects without a mask among others.
-        reads_maps: True if masks are in maps, which are read with their samples.
+        reads_maps: True if masks are in maps, or images are no files, so that checks read the samples.
     """
 
     category_ids: tuple[int, ...]
     has_crowds: bool
-    reads_maps: ClassVar[bool] = False
+    reads_maps: bool = False
 
     def __init__(
         self,
@@ -193,7 +193,8 @@ class OutlinedAnnotations(ImageAnnotations):
                 row = annotation_row(parts, (image["height"], image["width"]), category.get("keypoints", ()))
                 is_object = not self.has_masks or bool(row["segmentation"])
                 self.has_crowds |= "ignore" in row or bool(row["iscrowd"]) or not is_object
-                rows.append({"id": num_rows, "image_id": number, "category_id": category["id"], **row})
+                known_as = num_rows if parts[0].id is None else parts[0].id
+                rows.append({"id": known_as, "image_id": image["id"], "category_id": category["id"], **row})
                 places.append(parts[0].where)
                 unread += unread_of(parts, row)
             file = None if found.file is None else str(found.file)

@@ -15,6 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from segpaste.datasets.annotations import Annotations
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.cvat import CvatFile
@@ -113,6 +114,10 @@ class FoundDataset:
             options: its options.
         """
         return self._split(self.format.read, split, options, {})
+
+    def digest_of(self, dataset: Annotations) -> str:
+        """Return the digest of a split, by which an interrupted run knows it again."""
+        return dataset.digest
 
     def _split(
         self,

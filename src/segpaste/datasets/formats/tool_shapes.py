@@ -73,6 +73,7 @@ class Shape:
         where: the position in the file, for errors.
         crowd: True for a region of objects that are not told apart.
         unread: number of what else the file says of it.
+        id: the id of the object, unique in the dataset; None if objects are numbered. That of its first part counts.
     """
 
     label: str
@@ -85,6 +86,7 @@ class Shape:
     where: str = ""
     crowd: bool = False
     unread: Unread = field(default_factory=dict)
+    id: int | None = None
 
 
 def join_parts(shapes: Iterable[Shape]) -> list[list[Shape]]:
