@@ -122,9 +122,7 @@ class TestCocoPanoptic:
         alone = CocoPanoptic(*write(tmp_path))
         assert alone.num_unannotated_images == 0
         assert not recwarn.list
-        with pytest.warns(
-            UserWarning, match=r"panoptic\.json: 2 images have no annotation and are left out, first.* 4"
-        ):
+        with pytest.warns(UserWarning, match=r"panoptic\.json: left out 2 images without an annotation, first.* 4"):
             dataset = CocoPanoptic(*write(tmp_path, images=images))
         assert (len(dataset), dataset.image_id(0), dataset.num_unannotated_images) == (1, 5, 2)
         assert_same(dataset[0], alone[0])
