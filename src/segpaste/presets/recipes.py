@@ -108,7 +108,7 @@ VIT_PATCH = Preset(
 
 DOCUMENTS = Preset(
     name="documents",
-    summary="The values of the design documents, for comparisons: scales do not depend on whether objects fit.",
+    summary="All objects of another image together, at scales that do not depend on whether they fit; for comparisons.",
     reproduces=(
         "The library's own design documents: all objects of one other image, in their original arrangement, at a scale "
         "of 0.5 to 2.0 that does not depend on whether they fit, at a uniform place; also objects at the border of "
