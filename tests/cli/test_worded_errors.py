@@ -25,6 +25,7 @@ CONFIGS = {
     "emit_depth=maybe": "emit_depth: expected true or false, got 'maybe'",
     "placement.layers=yes": "placement.layers: expected a number, got True",
     "panoptic.contact_priority={1:2}": "each colon, got '{1:2}'; write 'panoptic.contact_priority={1: 2}' in quotes",
+    "source.relative_to=photo": "expected kind='bank' with relative_to, got kind='intra_batch'\n",
     "foo=1": "expected a key of the configuration, got 'foo'; the keys are emit_instance, ",
     "panoptic.taxonomy.foo=1": "the keys of panoptic.taxonomy are classes, ignore_index, max_instances_per_image",
     "placement.foo=1": "got 'placement.foo'; the keys of placement are scale_range, ",

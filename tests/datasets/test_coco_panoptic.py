@@ -128,7 +128,7 @@ class TestCocoPanoptic:
         assert_same(dataset[0], alone[0])
 
     def test_images_left_out_are_told_once(self, tmp_path: Path) -> None:
-        with pytest.warns(UserWarning, match="no annotation"):
+        with pytest.warns(UserWarning, match="left out 1 image without an annotation"):
             dataset = CocoPanoptic(*write(tmp_path, images=[image_row(i, SIZE, "a.png") for i in (4, 5)]))
         with warnings.catch_warnings():
             warnings.simplefilter("error")

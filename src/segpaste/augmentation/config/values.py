@@ -179,6 +179,8 @@ def _keys_to_write(item: Any, model: type[BaseModel]) -> str:
     """
     if item["type"] in ("dict_type", "mapping_type"):
         return f"; write '{'.'.join(map(str, item['loc']))}={{KEY: VALUE}}' in quotes"
+    if isinstance(item["input"], Mapping | BaseModel):  # not a value for the group, but values that do not fit together
+        return ""
     group: type[BaseModel] | None = model
     for part in item["loc"]:
         fields = {} if group is None else group.model_fields
