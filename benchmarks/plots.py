@@ -130,9 +130,13 @@ def _lines(draw: ImageDraw.ImageDraw, axis: Mapping[str, Any], corner: Point) ->
         x_legend += 16 + write_text(draw, (x_legend, bottom + 28), legend, _COLORS[name])
 
 
+_SIGNS = str.maketrans({"²": "^2", "×": "x", "·": "*", "−": "-", "–": "-", "≥": ">=", "≤": "<=", "…": "..."})
+"""Signs that Pillow's bundled font does not have, and how they are written."""
+
+
 def write_text(draw: ImageDraw.ImageDraw, place: Point, text: str, color: RGB, anchor: str = "la") -> float:
-    """Write, and return the width."""
-    plain = text.replace("²", "^2").replace("×", "x").replace("·", "*")
+    """Write in letters that the font has, ASCII only, and return the width."""
+    plain = text.translate(_SIGNS).encode("ascii", "replace").decode()
     font = ImageFont.load_default(13)
     draw.text(place, plain, color, font, anchor)
     return draw.textlength(plain, font)

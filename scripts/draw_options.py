@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw the pictures of the options for the documentation: each option off and on, with the same seeds.
+"""Draw the pictures of the options for the documentation: two values of each option, with the same seeds.
 
     SEGPASTE_TEST_DATA=FOLDER python scripts/draw_options.py [NAME ...]
 
@@ -9,7 +9,7 @@ FOLDER holds the data set *fruits_nuts*. Options that need depth or semantic map
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,18 +32,31 @@ def merged(off: Mapping[str, Any], on: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def picture(option: Option) -> np.ndarray:
-    """Draw an image of the batch pasted into with the option off and on, side by side."""
+    """Draw an image of the batch pasted into with two values of the option, side by side."""
     subject = option.subject()
-    tiles = []
+    views = []
     off = merged({"placement": {"paste_prob": 1.0}}, option.off)
-    for values, caption in zip((off, merged(off, option.on)), option.captions, strict=True):
+    for values in (off, merged(off, option.on)):
         config = BatchCopyPasteConfig(**values)
         after, pasted, _ = subject.pasted(config)
         view = drawn(subject, option.view, after, pasted)
         if multiple := config.placement.pad_to_multiple:
             view[::multiple] = view[:, ::multiple] = 255
-        tiles.append(Tile(view, caption))
-    return grid([tiles], columns=("off", "on"), tile_px=360)
+        views.append(view)
+    shown = _window(views, option.zoom) if option.zoom > 1 else (slice(None), slice(None))
+    enlarged = [view[shown].repeat(option.zoom, 0).repeat(option.zoom, 1) for view in views]
+    tiles = [Tile(view, caption) for view, caption in zip(enlarged, option.captions, strict=True)]
+    return grid([tiles], columns=("off", "on") if option.is_switch else (), tile_px=360)
+
+
+def _window(views: Sequence[np.ndarray], zoom: int) -> tuple[slice, slice]:
+    """Return the part of two views, 1 / ``zoom`` of each side, in which they differ most."""
+    changed = np.abs(views[0].astype(np.int64) - views[1]).sum(2)
+    sums = np.pad(changed, ((1, 0), (1, 0))).cumsum(0).cumsum(1)
+    h, w = (side // zoom for side in changed.shape)
+    within = sums[h:, w:] - sums[:-h, w:] - sums[h:, :-w] + sums[:-h, :-w]
+    top, left = np.unravel_index(within.argmax(), within.shape)
+    return slice(top, top + h), slice(left, left + w)
 
 
 def temperature_bars() -> Image.Image:

@@ -1,4 +1,4 @@
-"""Options of the paste that the documentation shows off and on: a configuration without each, and what it adds.
+"""Options of the paste that the documentation shows with two values: a configuration, and what the second one adds.
 
 Each picture shows the keys that are added. `tests/test_option_pictures.py` demands that every key of the config is in a
 picture, or on the page among those without.
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from drawing import Subject, photographs, scenes
 
+from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig
 from segpaste.datasets.scenes import SceneDataset
 from segpaste.viz import draw_depth, draw_image, draw_instances, draw_panoptic, draw_semantic
 
@@ -38,6 +39,12 @@ def boxes_alone() -> Subject:
     return replace(subject, batch=subject.batch.derived(instance_masks=None))
 
 
+@cache
+def on_white() -> Subject:
+    """Return a photograph on white cloth, whose ground has no hue, with sources on coloured cloth in another light."""
+    return photographs((10, 3, 4, 9, 7), seed=3)
+
+
 def rooms(row: int, seed: int) -> Callable[[], Subject]:
     """Return the function that renders the scenes on which options of depth and semantic maps are shown."""
     return partial(scenes, row=row, seed=seed, height=240, width=320)
@@ -53,6 +60,7 @@ class Option:
         captions: lines under the two pictures.
         view: function of `segpaste.viz`.
         subject: function that returns the batch.
+        zoom: how many times the part in which the pictures differ most is enlarged.
     """
 
     off: Mapping[str, Any]
@@ -60,6 +68,12 @@ class Option:
     captions: tuple[str, str]
     view: Callable[..., np.ndarray] = draw_instances
     subject: Callable[[], Subject] = field(default=fruits)
+    zoom: int = 1
+
+    @property
+    def is_switch(self) -> bool:
+        """True if the first picture is without the option: off, and not another value of it."""
+        return not any(_value(self.off, key) for key in keys_of(self.on) if key not in HOW)
 
 
 def placed(**values: Any) -> dict[str, Any]:
@@ -96,7 +110,8 @@ OPTIONS = {
     "hidden": Option(
         {"placement": {**LARGE, "scale_to_fit": True}},
         {"max_hidden_frac": 0.1},
-        ("max_hidden_frac=1", "max_hidden_frac=0.1: the image's own stay in front"),
+        ("max_hidden_frac=1", "max_hidden_frac=0.1: own stay in front"),
+        zoom=2,
     ),
     "keep": Option(
         {"placement": {"k_range": (1, 6), "scale_range": (1.0, 1.0)}},
@@ -108,6 +123,7 @@ OPTIONS = {
         {"antialias": True},
         ("antialias=False", "antialias=True"),
         draw_image,
+        zoom=4,
     ),
     "patches": Option(
         placed(pad_to_multiple=28),
@@ -120,23 +136,34 @@ OPTIONS = {
             {"harmonize": {"mode": mode, "prob": 1.0}},
             ("harmonize.prob=0", f'harmonize.mode="{mode}", prob=1'),
             draw_image,
+            on_white,
+            zoom=2,
         )
         for mode in ("reinhard", "multiband", "poisson")
     },
     "feather": Option(
-        placed(), {"harmonize": {"feather_px": 6}}, ("feather_px=0", "harmonize.feather_px=6"), draw_image
+        placed(),
+        {"harmonize": {"feather_px": 6}},
+        ("feather_px=0", "harmonize.feather_px=6"),
+        draw_image,
+        on_white,
+        zoom=3,
     ),
     "pyramid": Option(
         {**placed(), "harmonize": {"mode": "multiband", "prob": 1.0, "pyramid_levels": 2}},
         {"harmonize": {"pyramid_levels": 8}},
         ("multiband, pyramid_levels=2", "pyramid_levels=8"),
         draw_image,
+        on_white,
+        zoom=2,
     ),
     "gain": Option(
         {**placed(), "harmonize": {"mode": "reinhard", "prob": 1.0, "max_gain": 1.0}},
         {"harmonize": {"max_gain": 4.0}},
         ("reinhard, max_gain=1: colours only", "max_gain=4: contrast too"),
         draw_image,
+        on_white,
+        zoom=3,
     ),
     "count": Option(placed(k_range=(1, 1)), {"placement": {"k_range": (6, 6)}}, ("k_range=(1, 1)", "k_range=(6, 6)")),
     "scale": Option(
@@ -179,6 +206,8 @@ OPTIONS = {
         {"harmonize": {"blur_px": 8.0}},
         ("blur_px=0", "harmonize.blur_px=8"),
         draw_image,
+        on_white,
+        zoom=2,
     ),
     "class_sizes": Option(
         placed(scale_range=(0.1, 8.0), size_range={"low": 80, "high": 90}),
@@ -200,6 +229,7 @@ OPTIONS = {
         {"placement": {**EACH, "scale_range": (1.0, 1.5), "max_attempts": 1}, "min_residual_area_frac": 0.0},
         {"min_residual_area_frac": 0.7},
         ("min_residual_area_frac=0", "min_residual_area_frac=0.7"),
+        zoom=2,
         subject=partial(photographs, (8, 0, 1, 4, 12), seed=1),
     ),
     "perspective": Option(
@@ -244,6 +274,9 @@ OPTIONS = {
     ),
 }
 
+HOW = ("harmonize.mode", "placement.min_visible_frac", "placement.region_frac")
+"""Keys that say how, beside the one that turns something on."""
+
 DRAWN_APART = {"temperature": "placement.class_temperature"}
 """Pictures that `draw_options` draws in its own way, and the key that each shows."""
 
@@ -256,3 +289,13 @@ def keys_of(values: Mapping[str, Any]) -> Iterator[str]:
             yield from (*nested, *(f"{name}.originals.{key}" for key in value.get("originals", {})))
         else:
             yield name
+
+
+def _value(values: Mapping[str, Any], key: str) -> Any:
+    """Return the value of a dotted key, the default if the values do not have it."""
+    config: Any = BatchCopyPasteConfig()
+    for part in key.split("."):
+        values = values.get(part, {}) if isinstance(values, Mapping) and part in values else {}
+        is_absent = config is None  # the panoptic part, which has no default
+        config = PanopticConfig.model_fields[part].default if is_absent else getattr(config, part)
+    return config if values == {} else values

@@ -98,3 +98,21 @@ def test_readme_has_the_costs_of_the_page_on_throughput() -> None:
 def shown(page: Path) -> list[str]:
     """The bodies of the page's ```py fences, which do not run."""
     return re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+SECTIONS = "guide", "tasks", "presets", "reference"
+LED = sorted(page for name in SECTIONS for page in (ROOT / "docs" / name).glob("*.md") if page.stem != "performance")
+
+
+@pytest.mark.parametrize("page", [*LED, ROOT / "docs" / "examples.md"], ids=lambda p: str(p.relative_to(ROOT / "docs")))
+def test_a_page_says_for_whom_it_is_and_what_comes_next(page: Path) -> None:
+    """The first sentence begins with "For", and the page ends with a section of links, except the list of commands."""
+    text = page.read_text(encoding="utf-8")
+    title, first = text.split("\n\n")[:2]
+    assert title.startswith("# ")
+    assert re.match(r"For (those|everybody|readers)\b[^.]*[.:?]", first), first
+    if page.stem != "command-line":
+        last = text.rstrip("\n").rsplit("\n## ", 1)[1]
+        assert last.startswith("Next\n\n")
+        assert re.search(r"\]\([^)]+\)", last), last[:200]
+        assert len(last.splitlines()) <= 6

@@ -61,3 +61,17 @@ def test_off_and_on_differ(pictures: ModuleType) -> None:
         width = grey.shape[1] // 2
         changed = np.abs(grey[:, :width] - grey[:, -width:]) > 40
         assert changed.sum() > 50, name
+
+
+def test_off_and_on_are_written_only_where_one_is_off(pictures: ModuleType) -> None:
+    switches = {name for name, option in pictures.OPTIONS.items() if option.is_switch}
+    assert {"antialias", "reinhard", "poisson", "feather", "blur", "cover", "region", "contact", "depth"} <= switches
+    assert not switches & {"layers", "grouping", "keep", "count", "scale", "own", "boxes", "pyramid", "gain", "stuff"}
+
+
+def test_a_zoom_shows_where_the_pictures_differ(pictures: ModuleType) -> None:
+    views = [np.zeros((40, 60, 3), np.uint8) for _ in range(2)]
+    views[1][28:33, 50:56] = 200
+    rows, columns = script("draw_options")._window(views, 4)
+    assert (rows.stop - rows.start, columns.stop - columns.start) == (10, 15)
+    assert (rows.start <= 28, rows.stop >= 33, columns.start <= 50, columns.stop >= 56) == (True,) * 4

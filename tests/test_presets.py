@@ -35,7 +35,7 @@ def test_which_there_are() -> None:
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:
-    with pytest.raises(ValueError, match=r"got 'vitpatch'; is it 'vit_patch'\?"):
+    with pytest.raises(ValueError, match=r"got 'vitpatch'; the nearest is 'vit_patch'$"):
         get_preset("vitpatch")
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,3 +56,28 @@ def write_mask(mask: NDArray[np.bool_], zeros: NDArray[np.bool_]) -> bool:
     inside = slice(box[1], box[3]), slice(box[0], box[2])
     zeros[inside] = mask[inside]
     return True
+
+
+def sides_of(name: str, value: Any) -> Size:
+    """Return a size as (height, width); one integer is both sides of a square.
+
+    Raises:
+        ValueError: it is not a size of at least one pixel.
+    """
+    sides = (value, value) if isinstance(value, Integral) else value
+    is_pair = isinstance(sides, Sequence) and not isinstance(sides, str) and len(sides) == 2
+    if not is_pair or not all(isinstance(s, Integral) and not isinstance(s, bool) and int(s) > 0 for s in sides):
+        raise ValueError(f"{name}: expected (height, width) in pixels, or one integer for a square, got {value!r:.80}")
+    return int(sides[0]), int(sides[1])
+
+
+def range_of(name: str, value: Any) -> tuple[float, float]:
+    """Return a range of positive finite numbers as (low, high).
+
+    Raises:
+        ValueError: it is none.
+    """
+    is_pair = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 2
+    if not is_pair or not all(isinstance(end, Real) for end in value) or not 0 < value[0] <= value[1] < float("inf"):
+        raise ValueError(f"{name}: expected (low, high), two numbers with 0 < low <= high, got {value!r:.80}")
+    return value[0], value[1]

@@ -154,7 +154,7 @@ def row_of(*counts: int) -> list[DenseSample]:
 
 def test_a_free_slot_of_one_image_does_not_hide_what_another_lost() -> None:
     augmented = AugmentedLoader([row_of(5, 1)], lambda batch: batch, 3)
-    with pytest.warns(UserWarning, match="2 instances of a batch do not fit"):
+    with pytest.warns(UserWarning, match="no slot for 2 instances of a batch with max_instances="):
         list(augmented)
     assert augmented.num_dropped_instances == 2
 

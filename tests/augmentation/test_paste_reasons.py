@@ -12,7 +12,9 @@ from input_cases import INSTANCE, SUBSETS, paste_with
 
 from samples import EVERY_IMAGE, EVERY_OBJECT, SCHEMA, assert_same, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
+from segpaste._reprs import counted
 from segpaste.augmentation import DROP_REASONS, PanopticConfig, PasteReport, PlacementConfig, SourceConfig
+from segpaste.augmentation.report import nothing_pasted_warning
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 
@@ -100,7 +102,7 @@ class TestTheReasons:
         batch = make_batch(**{"modalities": INSTANCE, **options})
         given = {"placement": PlacementConfig(paste_prob=1.0), **config}
         module = BatchCopyPaste(BatchCopyPasteConfig(source=EVERY_OBJECT, **given))
-        with pytest.warns(UserWarning, match=rf"paste nothing .* of \d+ tries, {reason} \d+; {advice}"):
+        with pytest.warns(UserWarning, match=rf"paste nothing .* of \d+ tr(y|ies), {reason} \d+; {advice}"):
             out, report = module(batch, return_report=True)
         assert torch.equal(out.images, batch.images)
         assert not report.num_placed.any()
@@ -109,7 +111,7 @@ class TestTheReasons:
         assert report.num_tried.all()
         tried = int(report.num_tried.sum())
         told = repr(report).partition(", lost_")[0].rstrip(")")  # min_area_px also holds for objects of the target
-        assert told == f"PasteReport({batch.batch_size} images: {tried} tried, 0 placed, {reason} {tried}"
+        assert told == f"PasteReport({counted(batch.batch_size, 'image')}: {tried} tried, 0 placed, {reason} {tried}"
 
     def test_hidden_behind_the_target(self) -> None:
         batch = make_batch(modalities={Modality.INSTANCE, Modality.DEPTH})
@@ -118,6 +120,19 @@ class TestTheReasons:
         out, report = paste_with(batch)
         assert torch.equal(out.images[0], batch.images[0])
         assert report.num_tried[0] == report.num_dropped[0, DROP_REASONS.index("hidden")] > 0
+
+    @pytest.mark.parametrize("has_depth", [False, True])
+    def test_hidden_in_words_of_what_the_batch_has(self, has_depth: bool) -> None:
+        batch = make_batch(2, modalities=INSTANCE | ({Modality.DEPTH} if has_depth else set()))
+        report = paste_with(batch)[1]
+        num = report.num_tried.sum()
+        dropped = torch.zeros_like(report.num_dropped)
+        dropped[:, DROP_REASONS.index("hidden")] = report.num_tried
+        hidden = replace(report, num_dropped=dropped, num_placed=torch.zeros_like(report.num_placed))
+        message = nothing_pasted_warning(hidden, BatchCopyPasteConfig(), has_depth=has_depth)
+        assert message is not None
+        assert f"of {num} tries, hidden {num}; " in message
+        assert ("depth" in message, "priority" in message) == (has_depth, False)
 
     def test_reverted_for_a_stuff_class(self) -> None:
         batch = make_batch(num_instances=2, max_instances=4, size=(13, 13), seed=4)

@@ -220,6 +220,6 @@ class TestConfigValues:
             {"panoptic": {"taxonomy": {"classes": {1: "thing"}}, "contact_priority": {1: True}}},
         ]
         for values in places:
-            with pytest.raises(ValidationError, match="expected no True or False, got"):
+            with pytest.raises(ValidationError, match=r"expected (a number|numbers), got"):
                 BatchCopyPasteConfig.model_validate(values)
         assert BatchCopyPasteConfig(emit_depth=True, antialias=False).emit_depth is True

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from on_disk import rectangle
 from segpaste.bank import BankError, Crop
-from segpaste.bank.building.cropping import PhotoFrame, checked_fit, crop_object
+from segpaste.bank.building.cropping import PhotoFrame, crop_object
+from segpaste.bank.schema.record import Layout, checked_size
 from segpaste.datasets import SceneConfig, SceneDataset
 from segpaste.types import CameraIntrinsics, DenseSample
 
@@ -266,12 +267,14 @@ class TestFitInto:
             assert (crop.scale, crop.source_size.tolist()) == (1.0, [5 * side, 5 * side])  # type: ignore[union-attr]
 
     def test_one_number_is_a_square(self) -> None:
-        assert checked_fit(np.int64(96)) == checked_fit([96, np.int32(96)]) == (96, 96)  # type: ignore[arg-type]
+        assert checked_size("size", np.int64(96)) == checked_size("size", [96, np.int32(96)]) == (96, 96)
 
     @pytest.mark.parametrize("wrong", [0, -1, True, 2.5, (3,), (0, 4), (2.5, 4), (True, 4), "64", "ab", (4, 4, 4)])
     def test_no_size(self, wrong: Any) -> None:
-        with pytest.raises(BankError, match=r"expected fit_into \(H, W\) in pixels, or one number for a square, got"):
-            checked_fit(wrong)
+        with pytest.raises(BankError, match=r"fit_into: expected \(height, width\) in pixels, or one integer for a sq"):
+            checked_size("fit_into", wrong)
+        with pytest.raises(BankError, match=r"crop_size: expected \(height, width\)"):
+            Layout(wrong)
 
 
 class TestRefused:

@@ -88,7 +88,7 @@ def test_crops_of_shrunk_images_are_those_of_a_build(tmp_path: Path) -> None:
     assert cut.version != whole.version
     assert pickle.loads(pickle.dumps(cut)).fit_into == (20, 40)
     assert cut.resized((30, 30)).fit_into == (20, 40)
-    with pytest.raises(BankError, match="expected fit_into"):
+    with pytest.raises(BankError, match="fit_into: expected"):
         of_all(SCENES, fit_into=(0, 4))
 
 

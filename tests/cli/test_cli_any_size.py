@@ -317,7 +317,7 @@ class TestResuming:
         before = tree(out)
         capsys.readouterr()
         assert augment(world, out, "--workers", "3", "--gallery", "0") == 0
-        assert capsys.readouterr().out == f"complete {out}/ has these 9 images already\n"
+        assert capsys.readouterr().out == f"complete {out}/ already, with 9 images\n"
         assert tree(out) == before
         assert augment(world, out, "--seed", "5") == 2
         assert "expected --out to be new or an empty folder" in capsys.readouterr().err

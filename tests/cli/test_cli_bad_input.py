@@ -73,7 +73,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
         ["--size", "64x"],
         "--size: expected WxH or PX, each an integer from 32",
     ),
-    "unknown format": (nothing, ["--format", "gif"], "--format: invalid choice: 'gif'"),
+    "unknown format": (nothing, ["--format", "gif"], "--format: expected one of png, jpg, got 'gif'"),
     "unknown option": (nothing, ["--imges", "x"], "got '--imges'"),
     "abbreviated option": (nothing, ["--gall", "2"], "got '--gall'"),
     "stray word": (nothing, ["stray"], "got 'stray'"),
@@ -136,9 +136,9 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            ([], "required: COMMAND"),
+            ([], "expected COMMAND, got none"),
             (["augmnt"], "expected a command, got 'augmnt'; the nearest is 'augment'"),
-            (["augment"], "required: --out, --num"),
+            (["augment"], "expected --out, --num, got none"),
             (["demo", "stray"], "expected a known option, or KEY=VALUE for the configuration, got 'stray'"),
             (["demo", "--out", "o", "layers=2"], "the nearest is 'placement.layers'"),
             (["augment", "scenes", "--images", "x", "--out", "o", "--num", "1"], "scenes: expected no --images"),

@@ -133,7 +133,7 @@ class TestInfo:
 class TestVerify:
     def test_sound(self, world: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["bank", "verify", str(world / "bank")]) == 0
-        assert re.search(r"^sound .* 4 files, [\d,]+ bytes, .*SHA-256", capsys.readouterr().out)
+        assert re.search(r"^sound .* 4 files with [\d,]+ bytes .*SHA-256", capsys.readouterr().out)
 
     def test_a_flipped_byte(self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(words(world, tmp_path / "bank")) == 0
@@ -196,14 +196,14 @@ def nothing(folder: Path) -> None:
 
 BUILD = ["build", "labels.json", "--images", "photos", "--out", "out"]
 BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
-    "no command": (nothing, [], "the following arguments are required: COMMAND; see segpaste bank --help"),
-    "no output": (nothing, BUILD[:-2], "the following arguments are required: --out; see segpaste bank build --help"),
+    "no command": (nothing, [], "expected COMMAND, got none; see segpaste bank --help"),
+    "no output": (nothing, BUILD[:-2], "expected --out, got none; see segpaste bank build --help"),
     "no photos": (nothing, ["build", "labels.json", "--out", "out"], "expected the folder of the images"),
     "broken photo": (flip_photo, BUILD, "p1.png: expected an image"),
     "occupied": (occupy, BUILD, "out: expected a new or an empty folder"),
     "crop size": (nothing, [*BUILD, "--crop-size", "0"], "--crop-size: expected pixels such as 256, or 256x192"),
     "margin": (nothing, [*BUILD, "--margin", "-1"], "--margin: expected a number from 0 to 10, got '-1'"),
-    "format": (nothing, [*BUILD, "--format", "zip"], "--format: invalid choice: 'zip'"),
+    "format": (nothing, [*BUILD, "--format", "zip"], "webdataset, got 'zip'"),
     "a URL": (nothing, [*BUILD[:-1], "s3://b/o"], "s3://b/o: expected format webdataset for a URL, got 'memmap'"),
     "a work folder": (
         nothing,

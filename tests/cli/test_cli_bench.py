@@ -106,7 +106,7 @@ PEER_NAMES = [peer.name for peer in peers.PEERS]
 BAD = {
     "no threads": (["--threads", "0"], "--threads: expected an integer from 1 to 1024, got '0'"),
     "half a thread": (["--threads", "1.5"], "--threads: expected an integer from 1 to 1024, got '1.5'"),
-    "unknown device": (["--device", "tpu"], "--device: invalid choice: 'tpu'"),
+    "unknown device": (["--device", "tpu"], "--device: expected one of cpu, cuda, got 'tpu'"),
     "stray word": (["stray"], "got 'stray'"),
     "override": (["min_area_px=1"], "expected options only, got min_area_px=..."),
     "two sizes": (["--quick", "--tiny"], "not allowed with argument"),

@@ -44,11 +44,15 @@ def test_a_broken_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     captured = capsys.readouterr()
     assert captured.err == ""
     assert re.search(r"errors\n  missing_file +1 .*\n +\S+p2.png: .*\n  unknown_reference +1 ", captured.out)
-    assert "not healthy: 2 errors" in captured.out
+    assert "not healthy: 2 errors, " in captured.out
     assert main(["check", str(path), "--images", str(photos), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["dataset"], found["healthy"]) == (str(path), False)
     assert found["errors"] == {"missing_file": 1, "unknown_reference": 1}
+    tables["annotations"][0]["category_id"] = tables["annotations"][1]["category_id"]
+    path.write_text(json.dumps(tables))
+    assert main(["check", str(path), "--images", str(photos)]) == 1
+    assert "not healthy: 1 error, " in capsys.readouterr().out
 
 
 def test_names_are_printed_safely(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

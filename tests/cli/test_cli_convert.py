@@ -65,7 +65,10 @@ class TestPrinted:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (["--to", "tfrecord"], "invalid choice: 'tfrecord'"),
+            (
+                ["--to", "tfrecord"],
+                "--to: expected one of coco, coco-panoptic, lvis, roboflow, yolo, voc, label-maps, got 'tfrecord'",
+            ),
             (["--to", "coco", "--split", "nothing"], "expected one of the splits train, val, got 'nothing'"),
             (["--to", "yolo", "--task", "pose"], "expected keypoints for the task pose, got none; choose another"),
             (["--to", "coco", "--from", "roboflow"], "expected a dataset of Roboflow's COCO exports"),

@@ -354,7 +354,7 @@ class TestTaxonomyOfTheConfig:
             settings.load_config(None, {}, None, str(path))
 
     def test_an_unknown_preset(self) -> None:
-        with pytest.raises(AugmentError, match=r"^preset: expected one of .*, got 'vit'; is it 'vit_patch'"):
+        with pytest.raises(AugmentError, match=r"^preset: expected one of .*, got 'vit'; the nearest is 'vit_patch'"):
             settings.load_config(None, {}, None, "vit")
 
     def test_goes_before_the_datasets(self, tmp_path: Path) -> None:

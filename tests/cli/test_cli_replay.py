@@ -274,7 +274,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
     "bad configuration": (
         on_out(edit_record(lambda v: v["config"].update(min_area_px=-1))),
         [],
-        "replay.jsonl: line 3: config.min_area_px: input should be greater than or equal to 1, got -1",
+        "replay.jsonl: line 3: config.min_area_px: expected at least 1, got -1",
     ),
     "another dataset": (other_annotations, [], "expected records of labels.json"),
     "missing photo": (lambda f: (f / "photos" / "p3.png").unlink(), [], "p3.png: expected an image, found no such"),
@@ -312,7 +312,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            ([], "required: RECORDS"),
+            ([], "expected RECORDS"),
             (["r", "--dataset", "scenes"], "one of the arguments --out --check is required"),
             (["r", "--dataset", "scenes", "--out", "o", "--check", "c"], "not allowed with argument"),
             (["r", "--dataset", "scenes", "--check", "c", "--index", "-1"], "--index: expected an integer of at least"),

@@ -149,7 +149,7 @@ def test_scenes(capsys: pytest.CaptureFixture[str]) -> None:
         (["nowhere.json"], "nowhere.json: expected a dataset or a bank, found neither file nor folder"),
         (["memory://nowhere"], "memory://nowhere: expected a bank"),
         (["."], "expected a dataset with annotations.json or a bank with meta.json, found neither"),
-        (["scenes", "--balance", "rare"], "--balance: invalid choice: 'rare'"),
+        (["scenes", "--balance", "rare"], "class_uniform, got 'rare'"),
         (["scenes", "--threshold", "0"], "expected a number above 0, up to 1, got '0'"),
         (["scenes", "--balance", "tempered", "--temperature", "1.5"], "expected a number from 0 to 1, got '1.5'"),
         (["scenes", "--temperature", "0.3"], "--temperature: expected --balance tempered with this option, got repeat"),

@@ -103,7 +103,7 @@ class TestCompletion:
 
     def test_an_unknown_shell(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["completion", "ksh"]) == 2
-        assert "invalid choice: 'ksh'" in capsys.readouterr().err
+        assert "expected one of bash, zsh, fish, got 'ksh'" in capsys.readouterr().err
 
 
 class TestProgress:

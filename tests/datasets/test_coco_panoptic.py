@@ -122,15 +122,13 @@ class TestCocoPanoptic:
         alone = CocoPanoptic(*write(tmp_path))
         assert alone.num_unannotated_images == 0
         assert not recwarn.list
-        with pytest.warns(
-            UserWarning, match=r"panoptic\.json: 2 images have no annotation and are left out, first.* 4"
-        ):
+        with pytest.warns(UserWarning, match=r"panoptic\.json: left out 2 images without an annotation, first.* 4"):
             dataset = CocoPanoptic(*write(tmp_path, images=images))
         assert (len(dataset), dataset.image_id(0), dataset.num_unannotated_images) == (1, 5, 2)
         assert_same(dataset[0], alone[0])
 
     def test_images_left_out_are_told_once(self, tmp_path: Path) -> None:
-        with pytest.warns(UserWarning, match="no annotation"):
+        with pytest.warns(UserWarning, match="left out 1 image without an annotation"):
             dataset = CocoPanoptic(*write(tmp_path, images=[image_row(i, SIZE, "a.png") for i in (4, 5)]))
         with warnings.catch_warnings():
             warnings.simplefilter("error")

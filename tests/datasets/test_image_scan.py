@@ -10,6 +10,7 @@ import pytest
 from PIL import ExifTags, Image
 
 from samples import make_samples
+from segpaste._reprs import counted
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_pixels import read_pixels
@@ -142,7 +143,7 @@ def test_orientations_are_counted(folder: Path, size: Any, upright: bool, follow
     photos.drawn_upright = upright
     scan = scan_images(photos)
     assert (scan.problems, (scan.num_rotated, scan.num_as_stored)) == ([], followed)
-    assert f"{followed[0]} images are rotated by their orientation, {followed[1]}" in str(scan.orientation_line())
+    assert f"{counted(followed[0], 'image')} rotated by orientation, {followed[1]}" in str(scan.orientation_line())
 
 
 def test_upright_photos_are_no_news(folder: Path) -> None:

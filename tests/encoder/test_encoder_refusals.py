@@ -46,7 +46,10 @@ class TestRefusing:
                 "expected a key of the configuration, got 'data.smapler'; the nearest is 'data.sampler'",
             ),
             ("epochs=3", "got 'epochs'; the nearest is 'trainer.epochs'"),
-            ("trainer.losses=[mse,triple]", "trainer.losses.1: input should be 'mse', 'triplet', "),
+            (
+                "trainer.losses=[mse,triple]",
+                "trainer.losses.1: expected mse, triplet, sparsity or angular_margin, got 'triple'",
+            ),
             ("trainer.losses=[mse,mse]", "trainer.losses: expected each loss once, got mse, mse"),
             ("trainer.losses=[]", "trainer.losses: "),
             ("trainer.loss_weights={mes: 1}", "the nearest is 'trainer.loss_weights.mse'"),
@@ -96,7 +99,10 @@ class TestRefusing:
 
     def test_no_such_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["train", str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]) == 2
-        assert capsys.readouterr().err == f"segpaste: error: {tmp_path / 'a.csv'}: No such file or directory\n"
+        assert (
+            capsys.readouterr().err
+            == f"segpaste: error: {tmp_path / 'a.csv'}: No such file or directory; check the path\n"
+        )
 
     def test_another_run_is_there(self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """The run may be finished, so the message does not tell the user to delete it."""

@@ -127,7 +127,7 @@ def test_one_file_of_speakers(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "validation" / "utt2spk").unlink()
     words = ["train", *files, "--out", str(tmp_path / "run"), *OPTIONS]
     assert main(words) == 2
-    assert capsys.readouterr().err == f"segpaste: error: {speakers}: No such file or directory\n"
+    assert capsys.readouterr().err == f"segpaste: error: {speakers}: No such file or directory; check the path\n"
     assert main([*words, f"data.utt2spk={tmp_path / 'all'}"]) == 0
     (tmp_path / "pairs.csv").write_text("enrollment,test\n0,3\n0,1\n")
     words = ["score", str(tmp_path / "pairs.csv"), files[1], "--model", str(tmp_path / "run")]

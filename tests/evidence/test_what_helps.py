@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks.plots import write_text
 from evidence.protocol import Protocol, choices
 from evidence.runs import Run, RunFolder
 from evidence.scenes import NUM_CLASSES, held_out_samples, held_out_set, training_set
@@ -18,6 +19,7 @@ from evidence.what_helps.pastes import batches
 from evidence.what_helps.runs import train
 from evidence.what_helps.tasks import TASKS, edges, object_map, token_maps
 from evidence.what_helps.transformer import PATCH
+from PIL import Image, ImageDraw
 from torch import Tensor
 
 PROTOCOL = Protocol.load(NAME)
@@ -226,3 +228,13 @@ def test_page_says_what_the_runs_say(gains: dict[str, float], said: list[str], t
     kinds = ("classes", "depth", "tokens", "curves")
     names = {f"{NAME}-{kind}.png" for kind in kinds}
     assert {path.name for path in (tmp_path / "docs").iterdir()} == {f"{NAME}.md"} | names
+
+
+def test_signs_that_the_font_lacks_are_written_in_its_letters() -> None:
+    """A box instead of a letter stood in a title."""
+    title = page.TASKS["depth"], "1 - relative error of depth near edges"
+    for text, letters in (title, ("≤ 4 – 5 × é", "<= 4 - 5 x ?")):
+        written, expected = (Image.new("RGB", (400, 30)) for _ in range(2))
+        assert write_text(ImageDraw.Draw(written), (0, 0), text, (255, 255, 255)) > 20
+        write_text(ImageDraw.Draw(expected), (0, 0), letters, (255, 255, 255))
+        assert written.tobytes() == expected.tobytes()

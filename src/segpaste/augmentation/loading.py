@@ -11,6 +11,7 @@ import torch
 from pydantic import BaseModel
 from torch import nn
 
+from segpaste._reprs import counted
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.modes import pasting
 from segpaste.augmentation.sources.crop_pool import CropPool
@@ -113,7 +114,8 @@ class AugmentedLoader(LoaderWrapper):
         per_image = getattr(self.augment, "pastes_per_image", self.crops.crops_per_target)
         report = self.crops.report(round(num_steps * batch_size * per_image))
         where = "" if this.replica.num_replicas == 1 else f" on each of {this.replica.num_replicas} ranks"
-        print(f"{self.owner}: pastes expected in {num_steps} batches of {batch_size}{where}\n{report}", flush=True)
+        batches = counted(num_steps, "batch", "batches")
+        print(f"{self.owner}: pastes expected in {batches} of {batch_size}{where}\n{report}", flush=True)
 
     def _seeded(self, batch: PaddedBatchedDenseSample, this: EpochPass, first: int) -> PaddedBatchedDenseSample:
         """Return the batch with seeds; ``first`` is the position of its first row in the epoch."""
@@ -151,8 +153,8 @@ class AugmentedLoader(LoaderWrapper):
     def _count_dropped(self, num: int) -> None:
         if num and not self.num_dropped_instances:
             warnings.warn(
-                f"from_dataloader: {num} instances of a batch do not fit in max_instances={self.max_instances} slots; "
-                "the largest are kept, num_dropped_instances counts the others",
+                f"from_dataloader: no slot for {counted(num, 'instance')} of a batch with "
+                f"max_instances={self.max_instances}; the largest are kept, num_dropped_instances counts the others",
                 stacklevel=4,
             )
         self.num_dropped_instances += num

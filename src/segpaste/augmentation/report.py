@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from segpaste._reprs import counted
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.engine import LayerRows, Outcome, Placement, PlacementCounts
 from segpaste.engine.reference.classmix import where_they_stand
@@ -54,7 +55,6 @@ _ADVICE = {
     "no_free_slot": "pad to more slots, or set max_instances; images of boxes without masks take crops only with "
     "source.mask_from='boxes'",
     "does_not_fit": "lower placement.scale_range or k_range, or raise placement.max_attempts or layers",
-    "hidden": "the targets are nearer or of higher priority everywhere; check that depth and masks are aligned",
     "reverted": "raise max_hidden_frac",
     "too_small": "raise placement.scale_range, or lower min_area_px",
     "outside_region": "raise placement.max_attempts or layers, or lower placement.region_frac or scale_range",
@@ -174,7 +174,7 @@ register_pytree(PasteSummary)
 def _in_words(summary: PasteSummary) -> str:
     images, tried, placed, *counts = summary.counts.tolist()
     dropped, lost = counts[: len(DROP_REASONS)], counts[len(DROP_REASONS) :]
-    words = [f"{images} images: {tried} tried", f"{placed} placed", *_dropped_in_words(dropped)]
+    words = [f"{counted(images, 'image')}: {tried} tried", f"{placed} placed", *_dropped_in_words(dropped)]
     return ", ".join([*words, *(f"lost_{why} {num}" for why, num in zip(LOSS_REASONS, lost, strict=False) if num)])
 
 
@@ -247,7 +247,7 @@ def num_mixed_tokens(visible_layer: Tensor, patch_size: int) -> Tensor:
     return (highest != lowest).flatten(1).sum(1)
 
 
-def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig) -> str | None:
+def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig, *, has_depth: bool = False) -> str | None:
     """Return a message that says why nothing was pasted into a batch; None if there is a paste, or nothing was tried.
 
     A single image of several may have tried by chance, and its source may be the one image without objects. So at least
@@ -256,10 +256,11 @@ def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig) ->
     Args:
         report: report of the batch; it is read once, which waits for its device.
         config: config of the paste.
+        has_depth: True if the batch has depth.
     """
     _, tried, placed, *dropped = PasteSummary.of(report).counts[: 3 + len(DROP_REASONS)].tolist()
     is_chance = int((report.num_tried > 0).sum()) < min(2, len(report.num_tried))
-    return None if placed or is_chance else _nothing_pasted(tried, dropped, config)
+    return None if placed or is_chance else _nothing_pasted(tried, dropped, config, has_depth)
 
 
 def nothing_there_warning(num_images: int, config: BatchCopyPasteConfig) -> str | None:
@@ -272,13 +273,15 @@ def nothing_there_warning(num_images: int, config: BatchCopyPasteConfig) -> str 
     return _nothing_pasted(num_images, [num_images if r == "no_source" else 0 for r in DROP_REASONS], config)
 
 
-def _nothing_pasted(tried: int, dropped: Sequence[int], config: BatchCopyPasteConfig) -> str | None:
+def _nothing_pasted(
+    tried: int, dropped: Sequence[int], config: BatchCopyPasteConfig, has_depth: bool = False
+) -> str | None:
     """Return a message for a batch whose tries were all dropped, else None."""
     if tried == 0:
         return None
     why = ", ".join(_dropped_in_words(dropped))
     reason = DROP_REASONS[dropped.index(max(dropped))]
-    advice = _ADVICE[reason]
+    advice = _hidden(config, has_depth) if reason == "hidden" else _ADVICE[reason]
     added = "" if config.panoptic is None else _OF_PANOPTIC.get(reason, "")
     if reason == "no_source" and config.emit_classmix:
         advice, added = _NOTHING_TO_MIX, ""
@@ -287,11 +290,24 @@ def _nothing_pasted(tried: int, dropped: Sequence[int], config: BatchCopyPasteCo
     elif reason == "no_source" and config.source.kind != "intra_batch":
         advice = _NOTHING_IN_IT
     advice += added
-    return f"BatchCopyPaste could paste nothing into a batch: of {tried} tries, {why}; {advice}"
+    return f"BatchCopyPaste could paste nothing into a batch: of {counted(tried, 'try', 'tries')}, {why}; {advice}"
 
 
 def _nothing_staged(config: BatchCopyPasteConfig) -> str:
     """Return the advice for staged crops of which none can be pasted."""
-    of_things = ", of thing classes (class_map gives the class in the dataset of each class of the bank)"
-    parts = ["stage crops that contain an object", "" if config.panoptic is None else of_things]
-    return "".join([*parts, ", with depth" if config.source.without_depth == "skip" else ""])
+    of_things = " of a thing class of the taxonomy (class_map gives the class in the dataset of each class of the bank)"
+    parts = ["each staged crop needs an object", "" if config.panoptic is None else of_things]
+    with_depth = " and depth, or set source.without_depth='invalid', since 'skip' leaves out crops without depth"
+    return "".join([*parts, with_depth if config.source.without_depth == "skip" else ", a mask that is not empty"])
+
+
+def _hidden(config: BatchCopyPasteConfig, has_depth: bool) -> str:
+    """Return the advice for pastes of which no pixel is visible, in words of what the batch has."""
+    if has_depth and config.emit_depth is not False:
+        return "the targets are nearer everywhere; check the unit of depth, and that depth and masks are aligned"
+    if config.panoptic is not None and any(config.panoptic.contact_priority.values()):
+        return "the targets have a higher panoptic.contact_priority everywhere; raise that of the pasted classes"
+    return (
+        "they shrink to less than a pixel (raise placement.scale_range), or lie on padding or on pixels of the ignored "
+        "class (set placement.cover_void)"
+    )

@@ -116,7 +116,8 @@ class ModuleWarnings:
             return
         placement, counts, outcome = pasted.records()
         if not bool(outcome.carried.any()):
-            message = nothing_pasted_warning(report_of(placement, counts, outcome), self.config)
+            report, has_depth = report_of(placement, counts, outcome), pasted.batch.depth is not None
+            message = nothing_pasted_warning(report, self.config, has_depth=has_depth)
             if message is not None:
                 self._may_tell_of_nothing = False
                 warnings.warn(message, stacklevel=_FROM_FORWARD)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from segpaste._printable import class_lines
+from segpaste._reprs import counted
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.config.base import merged
 from segpaste.augmentation.prepare import GATES, modalities_of
@@ -46,9 +47,10 @@ def unreadable_photos(inputs: Inputs, skips: bool, say: Callable[[str], object])
     if not problems:
         return []
     if num == num_photos:
-        raise AugmentError(f"{problems[0]} (none of {num_photos:,} images can be read)")
+        raise AugmentError(f"{problems[0]} (none of {counted(num_photos, 'image')} can be read)")
     if not skips:
-        hint = f"({num:,} of {num_photos:,} images cannot be read; {option('skip_unreadable', True)} leaves them out)"
+        leave_out = option("skip_unreadable", True)
+        hint = f"({num:,} of {counted(num_photos, 'image')} cannot be read; {leave_out} leaves them out)"
         if num == 1:
             raise AugmentError(f"{problems[0]} {hint}")
         details = list(problem_lines(problems, _NUM_SHOWN))
@@ -183,7 +185,7 @@ def expect_sources(paster: Paster) -> None:
         picks = (PhotoPick(paster.sequence.pick(0).key, index) for index in looked_at)
         if paster.skips_unreadable or any(paster.reader.read(pick).sample.num_instances for pick in picks):
             return
-        why = f"; the annotations of the first {len(looked_at)} images have no mask: are they boxes only?"
+        why = f"; the annotations of the first {counted(len(looked_at), 'image')} have no mask: are they boxes only?"
     raise NothingToPasteError(
         f"{name}: nothing to paste: expected objects with a mask, of thing classes, not crowds, got none{why} "
         f"(give {option('bank')}, or another dataset)"
@@ -227,8 +229,9 @@ def _estimated(maker: StepMaker, tally: AugmentSummary, sizes: Counter[str], num
     """Yield the estimate from the first images."""
     inputs, num = maker.paster.inputs, tally.num_images
     times = maker.num / num
-    kept = f" and keep {len(maker.originals):,} originals" if maker.originals else ""
-    yield f"would make {maker.num:,} images of {inputs.name}{kept}; nothing is written. Estimate from the first {num}:"
+    kept = f" and keep {counted(len(maker.originals), 'original')}" if maker.originals else ""
+    would = f"would make {counted(maker.num, 'image')} of {inputs.name}{kept}"
+    yield f"{would}; nothing is written. Estimate from the first {num}:"
     most = ", ".join(f"{size} ({count} of {num})" for size, count in sizes.most_common(3))
     yield f"sizes    {most}{', and others' if len(sizes) > 3 else ''}"
     yield f"sources  {_sources(maker)}"
@@ -248,9 +251,9 @@ def _estimated(maker: StepMaker, tally: AugmentSummary, sizes: Counter[str], num
 def _sources(maker: StepMaker) -> str:
     paster = maker.paster
     if paster.crops is not None:
-        return f"{len(paster.crops.bank):,} crops of the bank"
+        return f"{counted(len(paster.crops.bank), 'crop')} of the bank"
     if paster.objects is not None:
-        return f"{len(paster.objects.bank):,} objects of the dataset, drawn one by one"
+        return f"{counted(len(paster.objects.bank), 'object')} of the dataset, drawn one by one"
     if paster.config.source.kind == "same_image":
-        return f"each image itself, {len(paster.eligible):,} images with objects"
-    return f"{len(paster.eligible):,} images with objects, one drawn for each target and layer"
+        return f"each image itself, {counted(len(paster.eligible), 'image')} with objects"
+    return f"{counted(len(paster.eligible), 'image')} with objects, one drawn for each target and layer"

@@ -72,6 +72,8 @@ class DatasetStudio:
         preset = options.preset or ""
         config = self._loaded(preset, options.overrides, options.config)
         changes = differences(config, self._loaded(preset, {}))
+        if options.bank is not None:  # so that a bank that cannot be used is an error before the page is served
+            open_sequence(options.bank, inputs.class_names, options.seed, **options.balance_options())
         self.resolved = resolved_lines(config, self.inputs.void_is_contour, self.inputs.fills_depth)
         self.start = Draw(seed=options.seed, preset=preset, values=changes)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste._printable import printable
+from segpaste._reprs import counted
 from segpaste._version import __version__
 from segpaste.augmenting.layouts import OtherSplits, writer_of, written_splits, yaml_keys
 from segpaste.augmenting.options import AugmentError, AugmentOptions, Progress, option
@@ -164,7 +165,7 @@ class AugmentRun:
         if not missing:
             return
         num_left = sum(len(maker.positions(step)) for step in missing)
-        self.log.say(f"making {num_left:,} of {num:,} images with {self.workers} workers")
+        self.log.say(f"making {num_left:,} of {counted(num, 'image')} with {counted(self.workers, 'worker')}")
         num_done = num - num_left
         self.progress("image", num_done, num)
         for step in make_parts(maker, missing, self.workers, self.options.engine, AugmentError):
@@ -308,8 +309,8 @@ def is_finished(
     names = (f"{number:06d}" for number in range(1, num + num_originals + 1))
     if missing := [name for name in names if name not in there]:
         raise AugmentError(
-            f"{options.out}: expected the {num:,} images of this finished run, {len(missing):,} are missing, such as "
-            f"{layout.images}/{missing[0]}; remove the folder and run again"
+            f"{options.out}: expected the {counted(num, 'image')} of this finished run, {len(missing):,} missing, such "
+            f"as {layout.images}/{missing[0]}; remove the folder and run again"
         )
     return True
 

@@ -14,11 +14,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from segpaste._invalid_values import expectation
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
 from segpaste.augmentation.config.base import merged
 from segpaste.augmentation.config.placement import stored_key
-from segpaste.augmentation.config.values import explained, flat, override, read_file, validated
+from segpaste.augmentation.config.values import flat, override, read_file, reasons, validated
 from segpaste.augmenting.options import AnyPath, AugmentError, AugmentOptions, PasteOptions, Size, option
 from segpaste.presets import Preset, get_preset
 from segpaste.presets.preset import LoaderOptions
@@ -203,8 +204,7 @@ def _saved_preset(path: Path) -> Preset:
     try:
         return Preset.model_validate(values)
     except ValidationError as error:
-        reasons = "; ".join(explained(item, BatchCopyPasteConfig) for item in error.errors())
-        raise AugmentError(f"{option('preset')}: {path}: {reasons}") from error
+        raise AugmentError(f"{option('preset')}: {path}: {reasons(error, BatchCopyPasteConfig)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +246,7 @@ class OlderRun:
         try:
             return BatchCopyPasteConfig.model_validate(_nested(merged))
         except ValidationError as error:
-            reasons = "; ".join(explained(item, BatchCopyPasteConfig) for item in error.errors())
-            raise self._refusal(reasons) from error
+            raise self._refusal(reasons(error, BatchCopyPasteConfig)) from error
 
     def jitter(self, jitter: RecordedJitter | None, options: AugmentOptions) -> RecordedJitter | None:
         """Return the jitter of the run if it has the same size and preset, else ``jitter``."""
@@ -259,7 +258,7 @@ class OlderRun:
         try:
             recorded = RecordedJitter.model_validate(there)
         except ValidationError as error:
-            raise self._refusal(f"jitter: {error.errors()[0]['msg']}") from error
+            raise self._refusal(f"jitter: {expectation(error.errors()[0])}") from error
         return recorded if options.size is None or recorded.size == jitter.size else jitter
 
     def balance(self, balance: dict[str, Any], options: AugmentOptions) -> dict[str, Any]:

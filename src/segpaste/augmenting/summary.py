@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from segpaste._printable import printable
+from segpaste._reprs import counted
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmenting.options import option
 from segpaste.datasets.writers.readback import Verified
@@ -139,17 +140,17 @@ class AugmentSummary:
         if self.pasted or not self.pasted_fracs:
             yield (
                 f"pasted   {self.pasted.total():,} of {self.num_tried:,} intended, into {self.num_pasted_into:,} of "
-                f"{self.num_images:,} images"
+                f"{counted(self.num_images, 'image')}"
             )
         if fracs := self.pasted_fracs:
             yield (
-                f"mixed    classes without objects into {len(fracs):,} of {self.num_images:,} images, "
+                f"mixed    classes without objects into {len(fracs):,} of {counted(self.num_images, 'image')}, "
                 f"{sum(fracs) / len(fracs):.0%} of their pixels"
             )
         if self.num_originals:
             yield f"kept     {self.num_originals:,} originals, unchanged"
         if self.without:
-            yield f"without  a paste: {self.without.total():,} of {self.num_images:,} images"
+            yield f"without  a paste: {self.without.total():,} of {counted(self.num_images, 'image')}"
             for reason, count in _ranked(self.without):
                 yield f"  {reason:<24} {count:>8,}"
         yield from self._class_lines()
@@ -159,10 +160,11 @@ class AugmentSummary:
             yield from _reason_lines(self.dropped, self.advice)
         if self.lost:
             total = self.before.total()
-            yield f"lost     {self.lost.total():,} of {total:,} objects of the images ({self.lost.total() / total:.1%})"
+            lost = self.lost.total()
+            yield f"lost     {lost:,} of {counted(total, 'object')} of the images ({lost / total:.1%})"
             yield from _reason_lines(self.lost_reasons, lost_advice(self.config))
         if self.unreadable:
-            yield f"skipped  {len(self.unreadable):,} images that cannot be read"
+            yield f"skipped  {counted(len(self.unreadable), 'image')} that cannot be read"
         yield from left_out_lines(self.left_out)
 
     def _class_lines(self) -> Iterator[str]:

@@ -100,7 +100,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         if _arguments.is_override(others[0]):
             wanted, got = "options only", f"{others[0].partition('=')[0]}=..."
         raise _errors.CommandError(f"expected {wanted}, got {got}; see segpaste {args.command} --help")
-    args.overrides = _arguments.overrides(others)
+    args.overrides = _arguments.overrides(others, args.command)
     return args
 
 

@@ -27,6 +27,13 @@ from segpaste.cli._errors import CommandError
 
 BANK_FORMATS = ("memmap", "lmdb", "webdataset")  # the same as in `segpaste.bank`, whose import takes seconds
 _OVERRIDE = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
+_REWORDED = [
+    (re.compile(r"^the following arguments are required: (.*)$"), r"expected \1, got none"),
+    (re.compile(r"^one of the arguments (\S+) (\S+) is required$"), r"expected \1 or \2, got none"),
+    (re.compile(r"expected (?:one|at least one) argument$"), "expected a value, got none"),
+    (re.compile(r"not allowed with argument (\S+)$"), r"expected no \1 beside it, got both; leave one out"),
+]
+"""Messages of argparse, and what they are instead."""
 _DESTS = {"images_dir": "images", "format": "from_", "image_format": "format"}
 """Names in parsed arguments of fields that are called otherwise."""
 _Options = TypeVar("_Options", bound=InputOptions)
@@ -52,8 +59,17 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"expected a known option, got {name!r}{nearest(name, shown)}")
         return super().parse_known_args(args, namespace)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise `argparse.ArgumentError` for a value that is none of the choices."""
+        if action.choices is not None and value not in action.choices:
+            names = [str(choice) for choice in action.choices]
+            text = f"expected one of {', '.join(names)}, got {value!r}{nearest(str(value), names)}"
+            raise argparse.ArgumentError(action, text)
+
     def error(self, message: str) -> NoReturn:
-        """Raise instead of printing the usage and exiting."""
+        """Raise instead of printing the usage and exiting, with the words of all other errors."""
+        for pattern, text in _REWORDED:
+            message = pattern.sub(text, message)
         raise CommandError(f"{message}; see {self.prog} --help")
 
 
@@ -212,17 +228,18 @@ def is_override(word: str | None) -> bool:
     return word is not None and _OVERRIDE.fullmatch(word) is not None and not Path(word).exists()
 
 
-def overrides(words: Sequence[str]) -> dict[str, str]:
-    """Return arguments ``KEY=VALUE`` as a mapping.
+def overrides(words: Sequence[str], command: str = "") -> dict[str, str]:
+    """Return arguments ``KEY=VALUE`` of a command as a mapping.
 
     Raises:
         CommandError: an argument has another form, or a key is given twice, directly or inside a table.
     """
     found: dict[str, str] = {}
+    told = f"; see segpaste {command} --help" if command else ""
     for word in words:
         match = _OVERRIDE.fullmatch(word)
         if match is None:
-            raise CommandError(f"expected a known option, or KEY=VALUE for the configuration, got {word!r}; see --help")
+            raise CommandError(f"expected a known option, or KEY=VALUE for the configuration, got {word!r}{told}")
         if match[1] in found:
             raise CommandError(f"expected {match[1]}=... once, got it twice; remove one")
         found[match[1]] = match[2]

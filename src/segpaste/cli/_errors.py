@@ -22,7 +22,15 @@ from segpaste.extras import MissingPackageError
 BAD_INPUT, INTERRUPTED = 2, 130
 _TERMINATED = threading.Event()
 _NO_MEMORY = "not enough memory", "can't allocate memory", "CUDA out of memory"
-_DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_HINTS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "; free some space and run the same command again"),
+    errno.ENOENT: "; check the path",
+    errno.ENOTDIR: "; check the path, a part of it is a file",
+    errno.EISDIR: "; give a file",
+    errno.EACCES: "; check its permissions",
+    errno.EROFS: "; choose a place that can be written",
+}
+"""What to do about errors of the system."""
 
 
 class CommandError(ValueError):
@@ -79,8 +87,7 @@ def _reason(error: Exception) -> str | None:
     """Return the line that describes an expected error, or None for a defect."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        hint = "; free some space and run the same command again" if error.errno in _DISK_IS_FULL else ""
-        return f"{where}{error.strerror}{hint}"
+        return f"{where}{error.strerror}{_HINTS.get(error.errno or 0, '')}"
     if isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY):
         return "expected enough memory for a batch, got too little; make batches or their images smaller"
     return str(error) if isinstance(error, ValueError | OSError | MissingPackageError) else None

@@ -38,8 +38,8 @@ def progress(total: int, unit: str = "image", **options: Any) -> Any:
         return JsonLines(total, unit, options.get("initial", 0), is_quiet=options.get("disable") is True)
     from tqdm import tqdm
 
-    is_quiet = True if _STYLE.get() == "off" else None
-    return tqdm(total=total, unit=unit, dynamic_ncols=True, **{"disable": is_quiet, **options})
+    is_quiet = True if _STYLE.get() == "off" or not total else None  # tqdm takes 0 for an unknown number
+    return tqdm(total=total, unit=f" {unit}", dynamic_ncols=True, **{"disable": is_quiet, **options})
 
 
 class JsonLines:

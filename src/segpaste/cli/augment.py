@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from segpaste._reprs import counted
 from segpaste.augmenting.options import SIDES_PX, WRITTEN_TASKS, AugmentOptions
 from segpaste.cli._arguments import (
     add_backgrounds,
@@ -125,7 +126,7 @@ def run(args: argparse.Namespace) -> None:
     with progress_bars() as progress:
         summary = augment(options, partial(print, flush=True), progress)
     if summary.state == "there":
-        print(f"complete {args.out}/ has these {args.num:,} images already")
+        print(f"complete {args.out}/ already, with {counted(args.num, 'image')}")
     if summary.state == "waiting":
         print(f"shard    {args.shard[0]}/{args.shard[1]} is complete; {summary.waiting_for}")
     if summary.state != "made":
@@ -134,7 +135,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"verified {summary.verified}")
     print_summary(summary, time.perf_counter() - start)
     if summary.copied:
-        print(f"copied   {', '.join(summary.copied)}: {summary.num_copied:,} files, unchanged")
+        print(f"copied   {', '.join(summary.copied)}: {counted(summary.num_copied, 'file')}, unchanged")
     for report in summary.for_tool:
         print("\n".join(tool_lines(report, _NUM_PLACES)))
     if summary.start is not None:

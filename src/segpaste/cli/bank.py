@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import class_lines, printable
+from segpaste._reprs import counted
 from segpaste.augmenting.options import MAX_SEED
 from segpaste.cli._arguments import BANK_FORMATS, add_depth_fill, add_progress, add_split, integer, number
 from segpaste.cli._errors import CommandError
@@ -232,7 +233,7 @@ def build_lines(summary: BuildSummary, class_names: list[str], min_area: int) ->
     from segpaste.bank.building.parts import REASONS
 
     yield f"bank     {summary.where}"
-    yield f"kept     {summary.num_crops:,} crops from {summary.num_photos:,} images"
+    yield f"kept     {counted(summary.num_crops, 'crop')} from {counted(summary.num_photos, 'image')}"
     kept = [(name, num) for name, num in zip(class_names, summary.kept, strict=True) if num]
     yield from class_lines(kept, 32, 10)
     if num_none := len(class_names) - len(kept):
@@ -278,8 +279,8 @@ def verify(args: argparse.Namespace) -> None:
         bank.verify()
         num_bytes = sum(entry.size for entry in bank.meta.files.values())
         print(
-            f"sound    {bank.where}: {META} matches its hash, and {len(bank.meta.files)} files, {num_bytes:,} bytes, "
-            f"{len(bank):,} crops, match their size and SHA-256"
+            f"sound    {bank.where}: {META} matches its hash; {counted(len(bank.meta.files), 'file')} with "
+            f"{counted(num_bytes, 'byte')} and {counted(len(bank), 'crop')} as recorded, in size and SHA-256"
         )
 
 
@@ -314,7 +315,7 @@ def embed(args: argparse.Namespace) -> None:
             embedder = args.embedder or "statistics"
             embed_bank(bank, args.out, embedder, weights=args.weights, device=args.device or "cpu", **options)
             made = f"embeddings of {embedder}"
-        print(f"{args.out}: {len(bank):,} crops with {made}")
+        print(f"{args.out}: {counted(len(bank), 'crop')} with {made}")
 
 
 def dedupe(args: argparse.Namespace) -> None:
@@ -329,7 +330,10 @@ def dedupe(args: argparse.Namespace) -> None:
         with progress(len(kept), "crop") as bar:
             copy_crops(bank, args.out, kept, format=args.format, announce=bar.update)
         num_of = np.bincount(bank.crop_class_ids()[left_out], minlength=len(bank.class_names))
-        print(f"{args.out}: {len(kept):,} of {len(bank):,} crops, {len(left_out):,} near-duplicates left out")
+        print(
+            f"{args.out}: {len(kept):,} of {counted(len(bank), 'crop')}, "
+            f"{counted(len(left_out), 'near-duplicate')} left out"
+        )
         for name, num in zip(bank.class_names, num_of.tolist(), strict=True):
             if num:
                 print(f"  {printable(name)}: {num:,}")

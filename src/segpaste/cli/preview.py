@@ -9,6 +9,7 @@ from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
+from segpaste._reprs import counted
 from segpaste.augmenting.options import SIDES_PX, PasteOptions
 from segpaste.cli._arguments import (
     add_backgrounds,
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
     studio = open_studio(args)
     server = _bound(args.port, studio)
     address = f"http://127.0.0.1:{server.server_port}/"
-    page = f"{printable(studio.name)}: {studio.num_images:,} images at {address} (Ctrl-C stops it)"
+    page = f"{printable(studio.name)}: {counted(studio.num_images, 'image')} at {address} (Ctrl-C stops it)"
     print(*studio.resolved, page, sep="\n", flush=True)
     if args.open:
         _open_browser(address)

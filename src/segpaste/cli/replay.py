@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from segpaste._reprs import counted
 from segpaste.augmenting.options import WRITTEN_TASKS, ReplayOptions
 from segpaste.cli._arguments import add_backgrounds, add_photos, add_progress, add_verify, integer, options_of
 from segpaste.cli._errors import CommandError
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     with progress_bars() as progress:
         summary = replay_records(options, progress)
     if args.out is not None:
-        print("\n".join([f"replayed {summary.num_images:,} images", *left_out_lines(summary.left_out)]))
+        print("\n".join([f"replayed {counted(summary.num_images, 'image')}", *left_out_lines(summary.left_out)]))
         if summary.verified.images:
             print(f"verified {summary.verified}")
         print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
+from segpaste._reprs import counted
 from segpaste.augmenting.options import balance_options
 from segpaste.cli._arguments import add_balance, add_split, integer
 from segpaste.cli._errors import CommandError
@@ -87,8 +88,9 @@ def run(args: argparse.Namespace) -> None:
     order = _order(counts.num_objects, args)
     objects = [counts.num_objects[c] for c in order]
     report = report_draws([names[c] for c in order], objects, probabilities[order], num_draws)
-    print(f"{counts.kind} {args.target}: {sum(counts.num_objects):,} objects of {len(counts.names)} classes", end="")
-    print(f" in {counts.num_photos:,} images" if counts.num_photos else "")
+    num, of_classes = counted(sum(counts.num_objects), "object"), counted(len(counts.names), "class", "classes")
+    print(f"{counts.kind} {args.target}: {num} of {of_classes}", end="")
+    print(f" in {counted(counts.num_photos, 'image')}" if counts.num_photos else "")
     if counts.num_pasted is not None:
         print(f"\n{_before_and_after(counts, order)}")
     given = options["threshold"]
@@ -114,7 +116,8 @@ def _map_lines(args: argparse.Namespace, counts: MapCounts) -> str:
     names, total = [printable(name) for name in counts.names], max(1, sum(counts.num_pixels))
     order = _order(counts.num_pixels, args)
     width = max([len(name) for name in names] + [5])
-    lines = [f"dataset {args.target}: semantic maps only, of {len(names)} classes in {counts.num_photos:,} images\n"]
+    of_classes, of_photos = counted(len(names), "class", "classes"), counted(counts.num_photos, "image")
+    lines = [f"dataset {args.target}: semantic maps only, of {of_classes} in {of_photos}\n"]
     lines += [f"{'class':{width}}  {'images':>10}  {'of all pixels':>13}"]
     rows = [*zip(names, counts.num_showing, counts.num_pixels, strict=True)]
     for name, showing, num in [rows[c] for c in order]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segpaste._reprs import counted
 from segpaste.cli._arguments import add_progress
 from segpaste.cli._errors import expect_no_sigterm
 from segpaste.cli._printed import progress
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
     opened = open_training(train_set, validation_set, config, args.out, test_set)
     with naming(args.out), opened as training:
         if training.processes.is_first:
-            sizes = f"{len(train_set):,} vectors of {len(train_set.label_names):,} classes"
+            sizes = f"{counted(len(train_set), 'vector')} of {counted(len(train_set.label_names), 'class', 'classes')}"
             print(f"train              {sizes}\n{training.report()}\n{_steps(training)}", flush=True)
             if num_finished := len(training.history):
                 print(f"resumes            after epoch {num_finished} of {config.trainer.epochs}", flush=True)

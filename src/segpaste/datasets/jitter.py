@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
-from segpaste._pixels import Size
+from segpaste._pixels import Size, range_of, sides_of
 from segpaste.datasets import _windows
 from segpaste.seeding import random_bits_of
 from segpaste.types import DenseSample, PaddingMask, select_instances, tight_boxes
@@ -53,10 +54,8 @@ class RandomResize:
     scale_range: tuple[float, float] = (0.1, 2.0)
 
     def __post_init__(self) -> None:
-        _check_size("RandomResize", self.size)
-        low, high = self.scale_range
-        if not 0 < low <= high < float("inf"):
-            raise ValueError(f"RandomResize.scale_range: expected 0 < low <= high, got {self.scale_range}")
+        object.__setattr__(self, "size", sides_of("RandomResize.size", self.size))
+        range_of("RandomResize.scale_range", self.scale_range)
 
     def make_params(self, canvas_size: Size, seed: int) -> Size:
         """Draw the new (H, W) of an image of this canvas size."""
@@ -88,8 +87,8 @@ class RandomHorizontalFlip:
     prob: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 <= self.prob <= 1:
-            raise ValueError(f"RandomHorizontalFlip.prob: expected a number in [0, 1], got {self.prob}")
+        if not isinstance(self.prob, Real) or not 0 <= self.prob <= 1:
+            raise ValueError(f"RandomHorizontalFlip.prob: expected a number in [0, 1], got {self.prob!r:.80}")
 
     def make_params(self, seed: int) -> bool:
         """Draw True to flip."""
@@ -123,7 +122,7 @@ class FixedSizeCrop:
     fill: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_size("FixedSizeCrop", self.size)
+        object.__setattr__(self, "size", sides_of("FixedSizeCrop.size", self.size))
 
     def make_params(self, canvas_size: Size, seed: int) -> tuple[int, int]:
         """Draw the (top, left) of the window, uniform over all positions where it fits."""
@@ -267,11 +266,12 @@ def make_large_scale_jittering(
     Raises:
         ValueError: a size, range or probability is invalid.
     """
-    height, width = (size, size) if isinstance(size, int) else size
+    size = sides_of("size", size)
+    range_of("scale_range", scale_range)
     parts = (
-        RandomResize((height, width), scale_range),
+        RandomResize(size, scale_range),
         RandomHorizontalFlip(hflip_prob),
-        FixedSizeCrop((height, width), fill),
+        FixedSizeCrop(size, fill),
         SanitizeInstances(min_area_px),
     )
     return LargeScaleJitter(parts, decode_reduced)
@@ -294,8 +294,3 @@ def _resize(value: Tensor, out_size: Size) -> Any:
 def _uniform(seed: int, name: str, index: int = 0) -> float:
     """Draw a number uniformly from (0, 1)."""
     return ((random_bits_of(seed % (1 << 64), name, index) >> 32) + 0.5) / (1 << 32)
-
-
-def _check_size(name: str, size: Size) -> None:
-    if len(size) != 2 or min(size) < 1:
-        raise ValueError(f"{name}.size: expected (height, width), both at least 1 pixel, got {size}")

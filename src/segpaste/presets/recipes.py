@@ -108,7 +108,7 @@ VIT_PATCH = Preset(
 
 DOCUMENTS = Preset(
     name="documents",
-    summary="The values of the design documents, for comparisons: scales do not depend on whether objects fit.",
+    summary="All objects of another image together, at scales that do not depend on whether they fit; for comparisons.",
     reproduces=(
         "The library's own design documents: all objects of one other image, in their original arrangement, at a scale "
         "of 0.5 to 2.0 that does not depend on whether they fit, at a uniform place; also objects at the border of "
@@ -155,11 +155,13 @@ def get_preset(name: str) -> Preset:
     """Return the preset of this name.
 
     Raises:
-        ValueError: there is none; the message has the nearest name.
+        ValueError: there is none; the message has the nearest name, if one is near.
     """
     if name not in _known:
-        near = difflib.get_close_matches(name, _known, n=1, cutoff=0.0)[0]
-        raise ValueError(f"get_preset: expected one of {', '.join(list_presets())}, got {name!r}; is it {near!r}?")
+        near = [known for known in sorted(_known) if known.startswith(str(name))]
+        near = near or difflib.get_close_matches(str(name), _known, n=1)
+        meant = f"; the nearest is {near[0]!r}" if near else ""
+        raise ValueError(f"get_preset: expected one of {', '.join(list_presets())}, got {name!r}{meant}")
     return _known[name]
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from segpaste._invalid_values import expectation
 from segpaste._utf8 import NotUtf8Error, decode_utf8
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.rules import scale_limits, smallest_scale
@@ -257,6 +258,4 @@ def _first_of(error: ValidationError) -> str:
     """Return the first of pydantic's errors, in one line."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    got = "" if ", got " in message or first["type"] == "missing" else f", got {first['input']!r:.60}"
-    return f"{f'{where}: ' if where else ''}{message[:1].lower()}{message[1:]}{got}"
+    return f"{f'{where}: ' if where else ''}{expectation(first)}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste._printable import printable
+from segpaste._reprs import counted
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.config.values import flat
@@ -96,7 +97,8 @@ class Tuning:
         split = split_images(self.classes, "final", 1, seed=plan.seed, held_out=plan.held_out)
         name, num = printable(self.inputs.name), len(self.classes)
         yield from resolved_lines(self.base, self.inputs.void_is_contour)
-        yield f"{name}: {num:,} images; a run trains on {len(split.train):,} and is scored on {len(split.held_out):,}"
+        parts = f"a run trains on {len(split.train):,} and is scored on {len(split.held_out):,}"
+        yield f"{name}: {counted(num, 'image')}; {parts}"
         if alone := [printable(self.inputs.class_names[label]) for label in in_one_image(self.classes)]:
             more = ", ..." if len(alone) > _MOST_NAMES else ""
             names = ", ".join(alone[:_MOST_NAMES])

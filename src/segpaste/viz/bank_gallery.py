@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste._printable import in_html
+from segpaste._reprs import counted
 from segpaste.bank.format.stored import StoredBank
 from segpaste.bank.schema.record import BankError
 from segpaste.viz.gallery import Tile, gallery_png, grid, png_bytes
@@ -84,7 +85,7 @@ def _wrapped(tiles: list[Tile]) -> Iterator[list[Tile]]:
 
 def _page(bank: StoredBank, per_class: int) -> Iterator[str]:
     """Yield the pieces of an HTML page with embedded pictures, which loads no other file."""
-    title = f"{Path(bank.where).name}: {len(bank):,} crops"
+    title = f"{Path(bank.where).name}: {counted(len(bank), 'crop')}"
     yield (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">"

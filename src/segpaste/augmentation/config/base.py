@@ -26,6 +26,9 @@ Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
+LIKE = 0.6
+"""Least similarity of two keys of which one may be meant by the other."""
+
 MASKS_OF_BOXES = ("boxes", "ellipse")
 
 
@@ -47,7 +50,9 @@ class StrictConfig(BaseModel):
         if isinstance(value, Mapping) and get_origin(annotation) is Mapping:
             values = [*value.keys(), *value.values()]
         if any(isinstance(v, bool) for v in values) and not _takes(annotation, bool):
-            raise ValueError(f"expected no True or False, got {value!r}")
+            is_number = _takes(annotation, int) or _takes(annotation, float)
+            wanted = "numbers" if is_number and values != [value] else "a number" if is_number else "another value"
+            raise ValueError(f"expected {wanted}, got {value!r}")
         return value
 
     @model_validator(mode="before")
@@ -96,20 +101,25 @@ def known_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str
 def nearest_key(model: type[BaseModel], key: str) -> tuple[str, float]:
     """Return the dotted key, or group, of a config that is most similar to ``key``, and the similarity from 0 to 1.
 
-    Keys are compared as a whole and by their last part: ``scale_range`` matches ``placement.scale_range``. A last part
-    that continues another one is most similar to it: ``paste_probability`` matches ``placement.paste_prob``.
+    Keys are compared by their last part, those of different groups also as a whole: ``scale_range`` matches
+    ``placement.scale_range``. A last part that continues another one, or that are its initials, is most similar to it:
+    ``paste_probability`` matches ``placement.paste_prob``, and ``trainer.lr`` matches ``trainer.learning_rate``.
     """
 
     def likeness(known: str) -> float:
-        last, known_last = key.rpartition(".")[2], known.rpartition(".")[2]
+        (group, _, last), (known_group, _, known_last) = key.rpartition("."), known.rpartition(".")
         if min(len(last), len(known_last)) > 3 and (last.startswith(known_last) or known_last.startswith(last)):
             return 1.0
-        pairs = (key, known), (last, known_last)
+        if len(last) > 1 and last == "".join(word[:1] for word in known_last.split("_")):
+            return 1.0
+        pairs = ((key, known), (last, known_last))[group == known_group :]
         return max(difflib.SequenceMatcher(None, one, other).ratio() for one, other in pairs)
 
     keys = [name for name, _ in known_fields(model)]
     groups = {group: None for known in keys for group in _groups(known)}
-    near = max([*keys, *groups], key=likeness)
+    names = [*keys, *(group for group in groups if not key.startswith(f"{group}."))]
+    own_group = key.rpartition(".")[0]
+    near = max(names, key=lambda name: likeness(name) + 0.1 * (name.rpartition(".")[0] == own_group))
     return near, likeness(near)
 
 
@@ -125,7 +135,7 @@ def _unknown(model: type[StrictConfig], key: str) -> PydanticCustomError:
     if key in model._NO_KEYS:
         text += f", {model._NO_KEYS[key]}"
     else:
-        text += f"; the nearest is {near!r}" if likeness > 0.6 else f"; its keys are {', '.join(model.model_fields)}"
+        text += f"; the nearest is {near!r}" if likeness > LIKE else f"; its keys are {', '.join(model.model_fields)}"
     return PydanticCustomError("extra_forbidden", "{text}", {"text": text})
 
 

@@ -7,26 +7,16 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from segpaste._invalid_values import expectation
 from segpaste._utf8 import NotUtf8Error, decode_utf8
-from segpaste.augmentation.config.base import known_fields, merged, nearest_key
+from segpaste.augmentation.config.base import LIKE, known_fields, merged, nearest_key
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-
-_EXPECTED = {
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-    "finite_number": "a finite number",
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "a whole number"),
-    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
-}
-"""Expectations about numbers, by the type of pydantic's error; the names in braces are in its context."""
 
 
 class ConfigError(ValueError):
@@ -75,7 +65,19 @@ def validated(model: type[_Model], values: Mapping[str, Any]) -> _Model:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("; ".join(explained(item, model) for item in error.errors())) from error
+        raise ConfigError(reasons(error, model)) from error
+
+
+def reasons(error: ValidationError, model: type[BaseModel]) -> str:
+    """Return all that is wrong with the values of a configuration, as one line.
+
+    Of a list with invalid values only these are named, not that the others are too few.
+    """
+    items = error.errors()
+    is_named = {item["loc"][:-1] for item in items}
+    return "; ".join(
+        explained(item, model) for item in items if item["type"] != "too_short" or item["loc"] not in is_named
+    )
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -134,23 +136,64 @@ def override(values: dict[str, Any], overrides: Mapping[str, Any], texts: Collec
 def explained(item: Any, model: type[BaseModel]) -> str:
     """Return one of pydantic's errors as one line."""
     key = ".".join(str(part) for part in item["loc"])
-    if item["type"] == "extra_forbidden":
-        return f"expected a key of the configuration, got {key!r}; the nearest is {nearest_key(model, key)[0]!r}"
-    message = item["msg"].removeprefix("Value error, ")
-    if item["type"] == "tuple_type":
+    kind = item["type"]
+    if kind == "extra_forbidden":
+        return f"expected a key of the configuration, got {key!r}{_known_keys(model, key)}"
+    if kind == "tuple_type":
         hint = _list_to_write(item, model)
         told = f"; write {key}={hint.replace(' ', '')}" if hint else ""  # a blank would end the word in a shell
         return f"{key}: expected a list in brackets, such as {_example(item, model)}, got {item['input']!r:.80}{told}"
-    if (is_short := item["type"] == "missing" and isinstance(item["loc"][-1], int)) or item["type"] == "too_long":
+    if (is_short := kind == "missing" and isinstance(item["loc"][-1], int)) or kind == "too_long":
         pair = ".".join(str(part) for part in item["loc"][: -1 if is_short else None])
         return f"{pair}: expected two numbers, such as {_example(item, model)}, got {item['input']!r:.80}"
-    if item["type"] == "missing":
-        return f"{key}: {message}; give it, or leave {item['loc'][0]} out"
-    if item["type"] in _EXPECTED:
-        message = f"expected {_EXPECTED[item['type']].format_map(item.get('ctx', {}))}"
-    got = "" if ", got " in message else f", got {item['input']!r:.80}"
+    if kind == "missing":
+        return f"{key}: expected this key, got none; give it, or leave {item['loc'][0]} out"
     prefix = f"{key}: " if key else ""  # messages of checks of several keys name them already
-    return f"{prefix}{message[:1].lower()}{message[1:]}{got}"
+    return f"{prefix}{expectation(item)}{_keys_to_write(item, model)}"
+
+
+def _known_keys(model: type[BaseModel], key: str) -> str:
+    """Return text that names the key most similar to an unknown one, or, if none is, the keys of its group."""
+    near, likeness = nearest_key(model, key)
+    if likeness > LIKE:
+        return f"; the nearest is {near!r}"
+    group, keys = "", model.model_fields
+    for part in key.split(".")[:-1]:
+        inner = _model_of(keys[part].annotation) if part in keys else None
+        if inner is None:
+            break
+        group, keys = f"{group}{part}.", inner.model_fields
+    return f"; the keys {f'of {group[:-1]} ' if group else ''}are {', '.join(keys)}"
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    """Return the config that an annotation names, also within a union, or None; a table of configs is none."""
+    kinds = (annotation, *(() if get_origin(annotation) is Mapping else get_args(annotation)))
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+
+
+def _keys_to_write(item: Any, model: type[BaseModel]) -> str:
+    """Return text with the key that a value given to a whole group is meant for, such as the ``mode`` of it.
+
+    A group that is off by default is also turned on.
+    """
+    if item["type"] in ("dict_type", "mapping_type"):
+        return f"; write '{'.'.join(map(str, item['loc']))}={{KEY: VALUE}}' in quotes"
+    if isinstance(item["input"], Mapping | BaseModel):  # not a value for the group, but values that do not fit together
+        return ""
+    group: type[BaseModel] | None = model
+    for part in item["loc"]:
+        fields = {} if group is None else group.model_fields
+        group = _model_of(fields[part].annotation) if part in fields else None
+    if group is None:
+        return ""
+    place, value = ".".join(item["loc"]), item["input"]
+    meant = [name for name, field in group.model_fields.items() if value in get_args(field.annotation)]
+    if isinstance(value, bool) or not meant:
+        return f"; write {place}.KEY=VALUE, with one of the keys {', '.join(group.model_fields)}"
+    prob = group.model_fields.get("prob")
+    turn_on = f" {place}.prob=1" if prob is not None and prob.default == 0 else ""
+    return f"; write {place}.{meant[0]}={value}{turn_on}"
 
 
 def _example(item: Any, model: type[BaseModel]) -> str:
@@ -158,8 +201,7 @@ def _example(item: Any, model: type[BaseModel]) -> str:
     value: Any = None
     annotation: Any = model
     for part in item["loc"]:
-        kinds = (annotation, *get_args(annotation))
-        group = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+        group = _model_of(annotation)
         if group is None or part not in group.model_fields:
             break
         value, annotation = group.model_fields[part].default, group.model_fields[part].annotation
@@ -201,11 +243,15 @@ def _parsed(key: str, text: str, is_text: bool) -> Any:
     import yaml
 
     try:
-        return yaml.load(text, _loader())
+        value = yaml.load(text, _loader())
     except _KeyTwice as error:
         raise ConfigError(f"{key}: {error}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: an invalid date
         raise ConfigError(f"{key}: expected a value such as 3, true, boxes or [0.5, 1.5], got {text!r}") from error
+    if isinstance(value, dict) and None in value.values() and re.search(r"[^\s:'\"]:[^\s:]", text):
+        spaced = re.sub(r":(?=\S)", ": ", text)  # YAML reads {1:2} as a key without a value
+        raise ConfigError(f"{key}: expected a blank after each colon, got {text!r}; write '{key}={spaced}' in quotes")
+    return value
 
 
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

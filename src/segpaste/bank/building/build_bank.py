@@ -26,14 +26,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste._reprs import counted
 from segpaste._version import __version__
-from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC, checked_fit
+from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC
 from segpaste.bank.building.parts import PHOTOS_PER_PART, REASONS, PartMaker, Selection, groups_for, stored_id
 from segpaste.bank.format import WRITERS
 from segpaste.bank.format.data_files import read_meta
 from segpaste.bank.format.writer import FolderWriter
 from segpaste.bank.schema.meta import Format
-from segpaste.bank.schema.record import BankError, Layout
+from segpaste.bank.schema.record import BankError, Layout, checked_size
 from segpaste.bank.storage.destination import check_free
 from segpaste.bank.storage.folder import folder_at, is_url, local_path
 from segpaste.datasets.contract import AnnotatedDataset
@@ -92,7 +93,7 @@ def build_bank(
     *,
     class_names: Sequence[str],
     format: Format = "memmap",
-    crop_size: tuple[int, int] = (256, 256),
+    crop_size: int | tuple[int, int] = (256, 256),
     fit_into: int | tuple[int, int] | None = None,
     margin_frac: float = DEFAULT_MARGIN_FRAC,
     selection: Selection = Selection(),  # noqa: B008 (frozen)
@@ -119,7 +120,7 @@ def build_bank(
         out: folder of the bank, new or empty, or a URL for the format webdataset.
         class_names: name of each label.
         format: format of the bank.
-        crop_size: size (h, w) of every crop, pixels.
+        crop_size: size (h, w) of every crop, pixels; one number is both sides of a square.
         fit_into: size (H, W), or side, to which your loader resizes images, pixels: objects of larger images are shrunk
             as if their image was resized to fit into it. By default they keep the size that they have in their image.
             ``selection`` counts the pixels of the image as it is.
@@ -161,7 +162,8 @@ def build_bank(
     if first is None:
         raise _nothing_kept(BuildSummary(str(where), len(order), (), {"unreadable": len(order)}))
     layout = Layout(crop_size, groups_for(dataset, first) if groups is None else groups, first.keypoint_schema)
-    num_classes, flags, fit = len(class_names), flags_of(first), checked_fit(fit_into)
+    num_classes, flags = len(class_names), flags_of(first)
+    fit = None if fit_into is None else checked_size("fit_into", fit_into)
     maker = PartMaker(
         dataset, order, layout, selection, margin_frac, num_classes, flags, run.notes, skip_unreadable, fit, depth_fill
     )
@@ -172,7 +174,7 @@ def build_bank(
         **{name: getattr(selection, name) for name in Selection.__slots__},
         **(built_from or {}),
     }
-    said = _said_of_bank(__version__, class_names, crop_size, layout.groups, options)
+    said = _said_of_bank(__version__, class_names, layout.crop_size, layout.groups, options)
     skips = {"skip_unreadable": True} if skip_unreadable else {}
     with run.claim({**_identity(image_ids, layout), **said, **skips, **(fingerprint or {})}):
         _make_missing(maker, workers, engine)
@@ -199,7 +201,7 @@ def _check(
     photos: AnnotatedDataset,
     out: str | Path,
     format: Format,
-    crop_size: tuple[int, int],
+    crop_size: int | tuple[int, int],
     margin_frac: float,
     workers: int,
     engine: PartEngine,
@@ -344,7 +346,7 @@ def _nothing_kept(summary: BuildSummary) -> BankError:
     remedies = [_REMEDIES[reason] for reason in reasons if reason in _REMEDIES]
     return BankError(
         f"{summary.where}: expected at least one object to cut out, since nothing can be pasted from an empty bank, "
-        f"got none in {summary.num_photos} images ({'; '.join(counts) or 'no annotation of an object'}); "
+        f"got none in {counted(summary.num_photos, 'image')} ({'; '.join(counts) or 'no annotation of an object'}); "
         f"{', or '.join(remedies) or 'check the annotations'}"
     )
 
@@ -364,5 +366,6 @@ def _bar(unit: str, total: int, initial: int) -> Iterator[Callable[[int], Any]]:
     """Show a progress bar on stderr; nothing if stderr is not a terminal."""
     from tqdm import tqdm
 
-    with tqdm(total=total, initial=initial, unit=unit, disable=None, dynamic_ncols=True) as bar:
+    is_quiet = None if total else True  # tqdm takes 0 for an unknown number
+    with tqdm(total=total, initial=initial, unit=f" {unit}", disable=is_quiet, dynamic_ncols=True) as bar:
         yield bar.update

@@ -13,9 +13,8 @@ Every function is pure, and its result is the same to the bit on every machine; 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -308,21 +307,6 @@ def ratio(content_size: tuple[int, int], crop_size: tuple[int, int]) -> tuple[in
     if height <= crop_h and width <= crop_w:
         return 1, 1
     return (crop_h, height) if crop_h * width <= crop_w * height else (crop_w, width)
-
-
-def checked_fit(fit_into: int | Sequence[int] | None) -> tuple[int, int] | None:
-    """Return ``fit_into`` of `crop_object` as a pair of integers, or None; one number is both sides of a square.
-
-    Raises:
-        BankError: it is not a size (H, W) of at least one pixel.
-    """
-    if fit_into is None:
-        return None
-    sides: Any = (fit_into, fit_into) if isinstance(fit_into, Integral) else fit_into
-    is_pair = isinstance(sides, Sequence) and len(sides) == 2
-    if not is_pair or not all(isinstance(s, Integral) and not isinstance(s, bool) and int(s) > 0 for s in sides):
-        raise BankError(f"expected fit_into (H, W) in pixels, or one number for a square, got {fit_into!r}")
-    return int(sides[0]), int(sides[1])
 
 
 def _checked_mask(sample: DenseSample, position: int) -> Tensor:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC, ImageObject, checked_fit, cut_object
+from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC, ImageObject, cut_object
 from segpaste.bank.building.listing import (
     check_first,
     checked_names,
@@ -34,7 +34,7 @@ from segpaste.bank.building.listing import (
 )
 from segpaste.bank.building.parts import Selection, frame_of, groups_for
 from segpaste.bank.format.protocol import Columns, checked_read
-from segpaste.bank.schema.record import Array, BankError, Crop, Layout
+from segpaste.bank.schema.record import Array, BankError, Crop, Layout, checked_size
 from segpaste.datasets.lone_objects import LoneObjects
 from segpaste.datasets.views import Samples, annotated
 from segpaste.samplers.by_class import SamplesOfClasses
@@ -124,7 +124,7 @@ class DatasetBank:
         dataset: Samples,
         *,
         class_names: Sequence[str] | Mapping[int, str] | None = None,
-        crop_size: tuple[int, int] = (256, 256),
+        crop_size: int | tuple[int, int] = (256, 256),
         fit_into: int | tuple[int, int] | None = None,
         margin_frac: float = DEFAULT_MARGIN_FRAC,
         selection: Selection | None = None,
@@ -133,7 +133,8 @@ class DatasetBank:
     ) -> None:
         self.dataset, self.margin_frac, self.cache_bytes = dataset, margin_frac, cache_bytes
         self._annotated = annotated(dataset)
-        self.fit_into, self.depth_fill = checked_fit(fit_into), self._annotated.depth_fill is True
+        self.fit_into = None if fit_into is None else checked_size("fit_into", fit_into)
+        self.depth_fill = self._annotated.depth_fill is True
         self.selection, self._has_own_selection = selection or WHOLE_OBJECTS, selection is not None
         if self._annotated.transforms is not None:
             raise BankError(

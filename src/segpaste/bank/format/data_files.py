@@ -160,6 +160,7 @@ def read_meta(folder: Folder) -> BankMeta:
         text = folder.read_bytes(META)
     except FileNotFoundError:
         raise BankError(
-            f"{folder.where}: expected a bank, a folder with {META}, found none; an interrupted build has none"
+            f"{folder.where}: expected a bank, a folder with {META}, found none; check the path, or run an "
+            "interrupted build again"
         ) from None
     return parse_meta(text, f"{folder.where}/{META}")

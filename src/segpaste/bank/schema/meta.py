@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from segpaste._invalid_values import expectation
 from segpaste._point_names import KeypointSchema
 from segpaste.bank.schema.blocks import DIGEST_CHARS, block_spans
 from segpaste.bank.schema.record import BankError, Layout
@@ -137,8 +138,7 @@ def parse_meta(text: bytes, where: str) -> BankMeta:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        came = f", got {first['input']!r:.60}" if field else ""
-        raise BankError(f"{where}: {field or 'fields'}: {first['msg']}{came}; build the bank again") from error
+        raise BankError(f"{where}: {field or 'fields'}: {expectation(first)}; build the bank again") from error
 
 
 def _digest(values: Mapping[str, Any]) -> str:

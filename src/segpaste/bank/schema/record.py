@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste._pixels import sides_of
 from segpaste._point_names import KeypointSchema
 from segpaste._reprs import described
 
@@ -122,11 +123,23 @@ def _field_text(crop: Crop, name: str) -> str | None:
     return None if value is None else f"{name}={value}"
 
 
+def checked_size(name: str, value: Any) -> tuple[int, int]:
+    """Return a size (h, w) in pixels; one number is both sides of a square.
+
+    Raises:
+        BankError: it is no size of at least one pixel.
+    """
+    try:
+        return sides_of(name, value)
+    except ValueError as error:
+        raise BankError(str(error)) from error
+
+
 class Layout:
     """Kept columns of a bank, and the size of its crops.
 
     Args:
-        crop_size: size (h, w) of the crops, pixels.
+        crop_size: size (h, w) of the crops, pixels; one number is both sides of a square.
         groups: optional groups of columns; ``core`` is always kept.
         keypoint_schema: schema of the keypoints, if they are kept.
 
@@ -137,21 +150,22 @@ class Layout:
     """
 
     def __init__(
-        self, crop_size: tuple[int, int], groups: Iterable[str] = (), keypoint_schema: KeypointSchema | None = None
+        self,
+        crop_size: int | tuple[int, int],
+        groups: Iterable[str] = (),
+        keypoint_schema: KeypointSchema | None = None,
     ) -> None:
         wanted = {"core", *groups}
         if unknown := wanted - set(GROUPS):
             raise BankError(f"expected groups of columns among {', '.join(GROUPS)}, got {sorted(unknown)}")
-        if min(crop_size) < 1:
-            raise BankError(f"expected crop_size (h, w) of at least 1 pixel, got {crop_size}")
         if "keypoints" in wanted and keypoint_schema is None:
             raise BankError("expected a keypoint_schema with the group keypoints, got None; give that of the samples")
-        self.crop_size = crop_size
+        self.crop_size = checked_size("crop_size", crop_size)
         self.keypoint_schema = keypoint_schema if "keypoints" in wanted else None
         self.groups = tuple(group for group in GROUPS if group in wanted)
         self.columns = tuple(column for column in COLUMNS if column.group in wanted)
         num_points = self.keypoint_schema.num_points if self.keypoint_schema is not None else 0
-        sizes = {"h": crop_size[0], "w": crop_size[1], "P": num_points}
+        sizes = {"h": self.crop_size[0], "w": self.crop_size[1], "P": num_points}
         self.shapes = {c.name: tuple(sizes[n] if isinstance(n, str) else n for n in c.shape) for c in self.columns}
         self.dtypes = {c.name: np.dtype(c.dtype) for c in self.columns}
         self.dtype = np.dtype([(c.name, c.dtype, self.shapes[c.name]) for c in self.columns])

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from segpaste._printable import class_lines, printable
+from segpaste._reprs import counted
 from segpaste.datasets.checking.listings.findings import KINDS as KINDS
 from segpaste.datasets.checking.listings.findings import Finding as Finding
 from segpaste.datasets.checking.listings.findings import Severity, Spread, SurfaceHealth
@@ -132,9 +133,9 @@ def report_lines(
         num_shown: number of findings of each kind to show.
         decode: the option that reads pixels, as the reader of the lines would write it.
     """
-    num = f"{report.num_objects:,} objects of " if report.has_annotations else ""
+    num = f"{counted(report.num_objects, 'object')} of " if report.has_annotations else ""
     head = f"{printable(name)}: " if name else ""
-    yield f"{head}{report.num_photos:,} images, {num}{len(report.classes):,} classes"
+    yield f"{head}{counted(report.num_photos, 'image')}, {num}{counted(len(report.classes), 'class', 'classes')}"
     yield from _findings(report, "error", num_shown)
     yield from _findings(report, "remark", num_shown)
     modes = "".join(f", {num:,} {mode}" for mode, num in report.photo_modes.items())
@@ -149,7 +150,7 @@ def report_lines(
     sizes = ", ".join(f"{num:,} {size}" for size, num in report.object_sizes.items())
     yield f"sizes      {sizes} (COCO's: below 32², below 96², larger)"
     yield f"others     {report.num_crowds:,} crowds, {report.num_stuff:,} segments of stuff"
-    yield f"pose       {report.num_with_keypoints:,} objects with labelled points"
+    yield f"pose       {counted(report.num_with_keypoints, 'object')} with labelled points"
     yield "classes"
     yield from class_lines(((found.name, found.num_objects) for found in report.classes if found.num_objects), 32, 10)
     yield from _tools(report, num_shown)
@@ -186,7 +187,7 @@ def _surfaces(report: HealthReport, decode: str) -> Iterator[str]:
         if found.invalid_frac is None:
             yield f"{name:<10} not read; {decode} reads it"
             continue
-        parts = [f"{found.num_images:,} images", f"{found.invalid_frac:.2%} of the pixels invalid"]
+        parts = [f"{counted(found.num_images, 'image')}", f"{found.invalid_frac:.2%} of the pixels invalid"]
         if name == "depth":
             unit = " m" if found.unit == "m" else f" {found.unit or 'in an unknown unit'}"
             parts.insert(0, f"{_spread(found.values)}{unit}")
@@ -213,6 +214,5 @@ def _percent(report: HealthReport) -> str:
 def _verdict(report: HealthReport, decode: str) -> str:
     num_errors, num_remarks = (sum(report.counts(severity).values()) for severity in ("error", "remark"))
     heads = "" if report.was_decoded else f"; only headers of images were read, {decode} reads their pixels"
-    return (
-        f"\n{'healthy' if report.is_healthy else 'not healthy'}: {num_errors:,} errors, {num_remarks:,} remarks{heads}"
-    )
+    errors, remarks = counted(num_errors, "error"), counted(num_remarks, "remark")
+    return f"\n{'healthy' if report.is_healthy else 'not healthy'}: {errors}, {remarks}{heads}"

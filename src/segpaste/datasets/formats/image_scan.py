@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from segpaste._pixels import Size
+from segpaste._reprs import counted
 from segpaste.datasets.annotations import Annotations
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import check_head
@@ -58,8 +59,8 @@ class ImageScan:
         if not self.num_rotated and not self.num_as_stored:
             return None
         return (
-            f"EXIF     {self.num_rotated:,} images are rotated by their orientation, {self.num_as_stored:,} are read "
-            "as stored, like their annotations"
+            f"EXIF     {counted(self.num_rotated, 'image')} rotated by orientation, {self.num_as_stored:,} read as "
+            "stored, like their annotations"
         )
 
 

@@ -7,6 +7,7 @@ Splits named ``val...`` or ``test...`` are held out: they are opened only by nam
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -222,7 +223,10 @@ def format_named(name: str) -> Format:
     for known in FORMATS:
         if known.name == name:
             return known
-    raise DatasetError(f"format (--from): expected one of {', '.join(known.name for known in FORMATS)}, got {name!r}")
+    names = [known.name for known in FORMATS]
+    near = difflib.get_close_matches(name, names, 1)
+    advice = f"the nearest is {near[0]!r}" if near else "choose one of them, or leave it out"
+    raise DatasetError(f"format (--from): expected one of {', '.join(names)}, got {name!r}; {advice}")
 
 
 def open_dataset(

@@ -77,9 +77,10 @@ class SceneConfig:
             ("grazing_cos", 0, 1),
             ("rays_per_px", 1, 8),
         ):
-            if not low <= getattr(self, name) <= high:
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not low <= value <= high:
                 wanted = f"at least {low}" if high == math.inf else f"between {low} and {high}"
-                raise ValueError(f"SceneConfig.{name}: expected a number {wanted}, got {getattr(self, name)}")
+                raise ValueError(f"SceneConfig.{name}: expected a number {wanted}, got {value!r:.80}")
         for name, least in (("num_objects_range", 0), ("focal_frac_range", 0.2)):
             first, last = getattr(self, name)
             if not least <= first <= last:

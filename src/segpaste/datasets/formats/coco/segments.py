@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste._pixels import IGNORE_INDEX, Size
+from segpaste._reprs import counted
 from segpaste.datasets.entries import Categories, JsonRow, Segment
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.annotations import IndexedAnnotations, IndexedRecords, image_columns
@@ -141,7 +142,7 @@ class SegmentAnnotations(IndexedAnnotations):
         super().__init__(images_dir, panoptic_json, transforms=transforms)
         if num := self.num_unannotated_images:
             warnings.warn(
-                f"{self.annotations_file}: {num} images have no annotation and are left out, first image "
+                f"{self.annotations_file}: left out {counted(num, 'image')} without an annotation, first image "
                 f"{self._records.first_unannotated}",
                 stacklevel=2,
             )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from segpaste._invalid_values import expectation
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.maps.patterns import PathPattern
 from segpaste.datasets.formats.stored_pixels import Color
@@ -110,7 +111,8 @@ class DepthFiles(_Part):
     @field_validator("unit", mode="before")
     @classmethod
     def _expect_unit(cls, unit: Any) -> Any:
-        if isinstance(unit, str) and unit not in _METRES:
+        is_number = isinstance(unit, int | float) and not isinstance(unit, bool) and unit > 0
+        if not is_number and unit not in _METRES:
             raise ValueError(
                 f"expected m, cm, mm or the number of metres per unit, such as 0.0002 for 1/5000, got {unit!r:.40}; "
                 "write the number"
@@ -291,9 +293,8 @@ def read_declaration(path: Path) -> MapDeclaration:
 
 def _explained(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"])
-    message = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
         message = "expected no such key; see the keys in the guide of declarations, or leave it out"
-    elif error["type"] == "missing":
-        message = "expected this key, got none; add it"
+    else:
+        message = expectation(error) + ("; add it" if error["type"] == "missing" else "")
     return f"{where}: {message}" if where else message

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segpaste._pixels import Size
+from segpaste._reprs import counted
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import IMAGE_SUFFIXES
@@ -100,7 +101,8 @@ class MapFiles:
             role = next(iter(lacking.values()))
             wanted = self.roles[role].fill(images[0][1])
             raise DatasetError(
-                f"{self.root}: expected files of '{role}', such as {wanted}, found none for {len(images)} images"
+                f"{self.root}: expected files of '{role}', such as {wanted}, found none for "
+                f"{counted(len(images), 'image')}"
                 f"{self._advice(role, wanted)}"
             )
         self._expect_own(records, found)
