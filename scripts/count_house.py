@@ -39,7 +39,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 82,
+    "files with one importer, in their own folder": 84,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -51,7 +51,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmenting": 4_800,
     "shared lines of bank": 5_800,
     "shared lines of cli": 3_100,
-    "shared lines of datasets": 22_400,
+    "shared lines of datasets": 22_600,
     "shared lines of encoder": 3_300,
     "shared lines of engine": 10_600,
     "shared lines of epochs": 1_200,
