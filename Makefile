@@ -24,7 +24,9 @@ OLDEST_TRITON := 3.6
 ITS_NUMPY := 2.3
 OLDEST = --no-deps --target=$(VENV)/triton-$(OLDEST_TRITON) 'triton==$(OLDEST_TRITON).*' 'numpy==$(ITS_NUMPY).*'
 OLDEST_TRITON_DONE = $(VENV)/.triton-$(OLDEST_TRITON)-numpy-$(ITS_NUMPY)
-TRAINERS := $(patsubst tests/trainers/%.txt,$(VENV)/trainers/%/.done,$(wildcard tests/trainers/*.txt))
+# FiftyOne's environment has half a gigabyte; Datumaro's suite and its own run with the tools.
+IN_MEMORY := $(VENV)/trainers/datumaro/.done $(VENV)/trainers/fiftyone/.done
+TRAINERS := $(filter-out $(IN_MEMORY),$(patsubst tests/trainers/%.txt,$(VENV)/trainers/%/.done,$(wildcard tests/trainers/*.txt)))
 TOOLS := $(patsubst tests/tools/%.txt,$(VENV)/tools/%/.done,$(wildcard tests/tools/*.txt))
 # The lowest declared versions, and the newest that pip resolves: scripts/version_ends.py.
 VERSIONS := $(VENV)/versions/lowest/.done $(VENV)/versions/newest/.done
@@ -65,8 +67,9 @@ pages: $(VENV)/.dev
 test: lint $(OLDEST_TRITON_DONE) $(TRAINERS) $(VERSIONS)
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 1
 
-tools: $(TOOLS) $(TRAINERS)
+tools: $(TOOLS) $(TRAINERS) $(IN_MEMORY)
 	$(BIN)/python scripts/prove_tools.py
+	WITH_TOOLS=1 $(BIN)/pytest -q tests/trainers/test_trainers.py -k 'datumaro or fiftyone'
 
 wheels: $(VENV)/.dev
 	$(BIN)/python scripts/build_wheels.py --out dist

@@ -16,6 +16,8 @@ import pytest
 HERE = Path(__file__).parent
 CHECKS = list(HERE.glob("checks_*.py"))
 SUITES = {name: sorted(HERE.glob(f"checks_{name}*.py")) for name in sorted({p.stem.split("_")[1] for p in CHECKS})}
+RUN = [name for name in SUITES if "WITH_TOOLS" in os.environ or name not in ("datumaro", "fiftyone")]
+"""Those two run in `make tools`."""
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled"}
 OFFLINE |= {"ALBUMENTATIONS_NO_TELEMETRY": "1", "ALBUMENTATIONS_OFFLINE": "1"}
 
@@ -27,7 +29,7 @@ def test_each_environment_has_a_suite() -> None:
     assert sorted(CHECKS) == sorted(path for paths in SUITES.values() for path in paths)
 
 
-@pytest.mark.parametrize("name", SUITES)
+@pytest.mark.parametrize("name", RUN)
 def test_the_suite_passes_beside_the_trainer(name: str, tmp_path: Path) -> None:
     has_own = (HERE / f"{name}.txt").exists()
     python = Path(sys.prefix) / "trainers" / name / "bin" / "python" if has_own else Path(sys.executable)
