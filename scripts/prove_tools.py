@@ -32,9 +32,10 @@ from segpaste.datasets.checking.tools.rules import EFFECTS, Tool
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "tests" / "tools"
 with mock.patch.object(sys, "path", [str(PROGRAMS), *sys.path]):
+    from all_probes import PROBES, write
     from observe import CONVERTED, FORMAT
     from probe_traits import traits_of_probes
-    from probes import PROBES, write
+    from yolo_layouts import data_file
 
 RESULTS = PROGRAMS / "results.json"
 LIMIT_S = 900
@@ -77,8 +78,9 @@ def converted(tool: Tool, folder: Path) -> dict[str, list[str]]:
             if trait in RENAMED:
                 continue
             source, out = folder / "source" / format / trait, folder / CONVERTED / format / trait
-            write(probe, format, source)
-            path = source / {"coco": "instances.json", "yolo": "data.yaml"}[format]
+            source = write(probe, format, source)
+            path = source / "instances.json" if format == "coco" else data_file(source)
+            path = path if path.exists() else source
             try:
                 given = {"images_dir": source / "images"} if format == "coco" else {"splits": ["train"]}
                 summary = convert_dataset(path, out, tool=tool.name, **given)

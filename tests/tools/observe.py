@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from all_probes import PROBES, write
 from judge import KEPT, judge, survival
-from probes import PROBES, write
 
 PERFECT = 0.999
 CONVERTED = "for"
@@ -39,8 +39,7 @@ def observe(name: str, probes: Path) -> dict[str, Any]:
         for format, judged in judges.items():
             effects[format], shares[format] = {}, {}
             for trait, probe in PROBES[format].items():
-                folder = probes / tool / format / trait
-                write(probe, format, folder)
+                folder = write(probe, format, probes / tool / format / trait)
                 try:
                     effects[format][trait], shares[format][trait] = judged(folder)
                 except (Exception, SystemExit) as error:

@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from all_probes import PROBES, write
 from judge import Mask, ReadImage, ReadObject
 from numpy.typing import NDArray
 from PIL import Image
-from probes import PROBES, write
 
 SCALE = 3
 _SAME_COLOUR = 40
@@ -73,8 +73,7 @@ def main(name: str, tool: str, format: str, trait: str, picture: str) -> None:
     """Write the picture."""
     module = importlib.import_module(f"tool_{name}")
     with tempfile.TemporaryDirectory() as folder:
-        probe = Path(folder).resolve()
-        write(PROBES[format][trait], format, probe)
+        probe = write(PROBES[format][trait], format, Path(folder).resolve())
         truth = {image["name"]: image["objects"] for image in json.loads((probe / "truth.json").read_text())}
         read = next(image for image in module.READS[tool][format](probe) if "special" in image.name)
         Image.fromarray(panels(truth[read.name], read)).save(picture, optimize=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from probes import PROBES, write
+from all_probes import PROBES, write
+from yolo_layouts import data_file
 
 from segpaste.datasets.checking.check import with_heads
 from segpaste.datasets.checking.listings.file_listings import list_coco, list_yolo
@@ -19,7 +20,8 @@ def list_probe(format: str, folder: Path) -> ListedSplit:
     if format == "coco":
         listing = list_coco(folder / "instances.json", folder / "images")
     else:
-        listing = list_yolo(read_data(folder / "data.yaml"), "train")
+        data = data_file(folder)
+        listing = list_yolo(read_data(data if data.exists() else folder), "train")
     return with_heads(listing, look_at(listing.images, 1)[0])
 
 
@@ -36,6 +38,6 @@ def traits_of_probes(folder: Path) -> dict[tuple[str, str], frozenset[str]]:
     traits = {}
     for format, probes in PROBES.items():
         for name, probe in probes.items():
-            write(probe, format, folder / format / name)
-            traits[format, name] = frozenset(places_in(format, folder / format / name)) - ({"no_points"} - {name})
+            place = write(probe, format, folder / format / name)
+            traits[format, name] = frozenset(places_in(format, place)) - ({"no_points"} - {name})
     return traits

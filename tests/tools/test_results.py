@@ -12,9 +12,9 @@ from typing import Any
 
 import judge
 import pytest
+from all_probes import PROBES
 from benchmarks import interchange
 from probe_traits import traits_of_probes
-from probes import PROBES
 
 from segpaste.datasets.checking.tools.registry import TOOLS
 from segpaste.datasets.checking.tools.rules import EFFECTS, HARMLESS, Tool

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from all_probes import PROBES, write
 from probe_traits import list_probe
-from probes import PROBES, write
 
 from segpaste.datasets.checking.listings.file_listings import list_yolo
 from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject, Listing

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from all_probes import PROBES, write
 from probe_traits import list_probe, places_in
-from probes import PROBES, write
+from yolo_layouts import WHOLE_LAYOUTS, data_file
 
 from segpaste.datasets import DatasetError, check_dataset, open_dataset
 from segpaste.datasets.checking.check import check_unopened
@@ -25,6 +26,8 @@ WHOLE = {"pose_pairs", "pose_odd"}
 """Traits of all objects of a dataset."""
 WITHOUT_TRAIT = {"ordinary"}
 """Probes without a trait."""
+EVERY_IMAGE = WHOLE_LAYOUTS | {"missing_test"}
+"""Probes of which all images have the trait."""
 FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "box_only"): {"mixed_rows", "box_among_masks"},
     ("coco", "box_among_masks"): {"mixed_rows", "box_only"},
@@ -43,6 +46,12 @@ FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("yolo", "pose_odd"): {"keypoints", "box_only"},
     ("yolo", "pose_pairs"): {"keypoints", "box_only"},
     ("yolo", "same_name"): {"subfolder"},
+    ("yolo", "named_path"): {"relative_path"},
+    ("yolo", "empty_path"): {"no_path"},
+    ("yolo", "stale_alone"): {"stale_path"},
+    ("yolo", "listed_bare"): {"listed"},
+    ("yolo", "gif_named_jpg"): {"palette"},
+    ("yolo", "zero_box"): {"thin", "box_rows", "box_only", "box_among_masks"},
 }
 OF_IMAGE = {name for name, trait in TRAITS.items() if trait.of_image}
 SPLIT_OF_IMAGES = {"same_stem", "same_name", "no_class_lists", "box_rows", "byte_order_mark"}
@@ -50,7 +59,8 @@ PAIRS = [(format, name) for format, probes in PROBES.items() for name in probes]
 
 
 def _checked(format: str, folder: Path, tools: list[str]) -> HealthReport:
-    path = folder / ("instances.json" if format == "coco" else "data.yaml")
+    path = folder / "instances.json" if format == "coco" else data_file(folder)
+    path = path if path.exists() else folder
     options = ReadOptions(images_dir=folder / "images") if format == "coco" else ReadOptions()
     try:
         dataset = open_dataset(path, split=None if format == "coco" else "train", images_dir=options.images_dir)
@@ -61,8 +71,7 @@ def _checked(format: str, folder: Path, tools: list[str]) -> HealthReport:
 
 @pytest.mark.parametrize(("format", "name"), PAIRS)
 def test_a_probe_has_its_trait_and_what_follows_from_it(format: str, name: str, tmp_path: Path) -> None:
-    write(PROBES[format][name], format, tmp_path)
-    places = places_in(format, tmp_path)
+    places = places_in(format, write(PROBES[format][name], format, tmp_path))
     own = {name} - WITHOUT_TRAIT
     assert places.keys() - EVERYWHERE == own - EVERYWHERE | FOLLOWS.get((format, name), set())
     assert places.keys() >= EVERYWHERE - {"no_points"}
@@ -72,13 +81,15 @@ def test_a_probe_has_its_trait_and_what_follows_from_it(format: str, name: str, 
 @pytest.mark.parametrize(("format", "name"), [p for p in PAIRS if p[1] not in WITHOUT_TRAIT | EVERYWHERE])
 def test_a_trait_is_at_the_special_images_and_nowhere_else(format: str, name: str, tmp_path: Path) -> None:
     probe = PROBES[format][name]
-    write(probe, format, tmp_path)
-    split = list_probe(format, tmp_path)
+    split = list_probe(format, write(probe, format, tmp_path))
     places = find_traits(split, [name])[name]
     special = [i for i, image in enumerate(split.listing.images) if not image.name.endswith("ordinary.png")]
     if name in {"category_zero", "category_gaps", "names_alike"}:  # properties of a class, wherever it is used
         labels = {"category_zero": [0], "category_gaps": [1], "names_alike": [0, 1]}[name]
         assert places == [Place(of.image, of.id) for of in split.listing.objects if of.label in labels]
+        return
+    if name in EVERY_IMAGE:
+        assert places == [Place(0), Place(1)]
         return
     if name in WHOLE:
         assert places == [Place(of.image, of.id) for of in split.listing.objects]
@@ -144,13 +155,13 @@ RULES = [(tool.name, rule) for tool in TOOLS.values() for rule in tool.rules]
 
 @pytest.mark.parametrize(("tool", "rule"), RULES, ids=[f"{tool}-{rule.format}-{rule.trait}" for tool, rule in RULES])
 def test_a_check_reports_each_rule_on_the_probe_of_its_trait(tool: str, rule: Any, tmp_path: Path) -> None:
-    write(PROBES[rule.format][rule.trait], rule.format, tmp_path)
-    (report,) = _checked(rule.format, tmp_path, [tool]).tools
+    folder = write(PROBES[rule.format][rule.trait], rule.format, tmp_path)
+    (report,) = _checked(rule.format, folder, [tool]).tools
     (found,) = (found for found in report.findings if found.trait == rule.trait)
     assert report.reads_format
     assert (found.effect, found.says, found.advice) == (rule.effect, rule.says, rule.advice)
     assert 0 < len(found.places) <= NUM_PLACES
-    if rule.trait not in {"category_zero", "names_alike", *EVERYWHERE, *WHOLE}:
+    if rule.trait not in {"category_zero", "names_alike", *EVERYWHERE, *WHOLE, *WHOLE_LAYOUTS}:
         assert all("special" in place for place in found.places)
 
 

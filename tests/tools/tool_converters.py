@@ -14,8 +14,10 @@ from labelformat.formats import (
     COCOInstanceSegmentationOutput,
     YOLOv8InstanceSegmentationInput,
 )
+from probes import CLASSES
 from sahi.slicing import slice_coco
 from written_coco import read_written
+from yolo_layouts import data_file, folders_of
 
 PACKAGES = {"supervision": "supervision", "globox": "globox", "labelformat": "labelformat", "sahi": "sahi"}
 
@@ -29,9 +31,8 @@ def by_supervision(folder: Path) -> list[ReadImage]:
 
 def yolo_by_supervision(folder: Path) -> list[ReadImage]:
     """Read YOLO with supervision, and write COCO with the images."""
-    dataset = supervision.DetectionDataset.from_yolo(
-        str(folder / "images"), str(folder / "labels"), str(folder / "data.yaml")
-    )
+    images, labels = map(str, folders_of(folder))
+    dataset = supervision.DetectionDataset.from_yolo(images, labels, str(data_file(folder)))
     return _write_supervision(dataset, folder)
 
 
@@ -50,18 +51,21 @@ def by_globox(folder: Path) -> list[ReadImage]:
 
 def yolo_by_globox(folder: Path) -> list[ReadImage]:
     """Read YOLO's polygons with Globox, which keeps their boxes, and write COCO."""
-    found = AnnotationSet.from_yolo_seg(folder / "labels", image_folder=folder / "images", relative=True)
+    images, labels = folders_of(folder)
+    found = AnnotationSet.from_yolo_seg(labels, image_folder=images, relative=True)
     return _write_globox(found.map_labels({str(i): name for i, name in enumerate(_names(folder))}), folder)
 
 
 def _names(folder: Path) -> list[str]:
-    names: dict[int, str] = yaml.safe_load((folder / "data.yaml").read_text())["names"]
+    if not (file := data_file(folder)).exists():
+        return list(CLASSES)
+    names: dict[int, str] | list[str] = yaml.safe_load(file.read_text())["names"]
     return [names[i] for i in range(len(names))]
 
 
 def _write_globox(found: AnnotationSet, folder: Path) -> list[ReadImage]:
     found.save_coco(folder / "out.json", auto_ids=True)
-    return read_written(folder, folder / "out.json", folder / "images", has_masks=False)
+    return read_written(folder, folder / "out.json", folders_of(folder)[0], has_masks=False)
 
 
 def by_labelformat(folder: Path) -> list[ReadImage]:
@@ -71,12 +75,12 @@ def by_labelformat(folder: Path) -> list[ReadImage]:
 
 def yolo_by_labelformat(folder: Path) -> list[ReadImage]:
     """Read YOLO with labelformat, and write COCO."""
-    return _write_labelformat(YOLOv8InstanceSegmentationInput(folder / "data.yaml", "train"), folder)
+    return _write_labelformat(YOLOv8InstanceSegmentationInput(data_file(folder), "train"), folder)
 
 
 def _write_labelformat(found: object, folder: Path) -> list[ReadImage]:
     COCOInstanceSegmentationOutput(folder / "out.json").save(found)
-    return read_written(folder, folder / "out.json", folder / "images")
+    return read_written(folder, folder / "out.json", folders_of(folder)[0])
 
 
 def by_sahi(folder: Path) -> list[ReadImage]:

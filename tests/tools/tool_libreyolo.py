@@ -12,6 +12,7 @@ from judge import ReadImage, ReadObject
 from libreyolo.data.augment.segments import rasterize_segments
 from libreyolo.data.dataset import COCODataset, YOLODataset
 from libreyolo.data.utils import get_img_files, img2label_paths, load_data_config
+from yolo_layouts import data_file, name_in
 
 SIZE = 128
 PACKAGES = dict.fromkeys(("libreyolo", "libreyolo-detect"), "libreyolo")
@@ -29,11 +30,11 @@ def read_coco(folder: Path, masks: bool) -> list[ReadImage]:
 
 def read_yolo(folder: Path, masks: bool) -> list[ReadImage]:
     """Read a split as the trainer finds it."""
-    data = load_data_config(str(folder / "data.yaml"))
+    data = load_data_config(str(data_file(folder)))
     images = get_img_files(data["train"], prefix=data["root"])
     options = {"img_size": (SIZE, SIZE), "load_segments": masks, "num_classes": len(data["names"])}
     dataset = YOLODataset(img_files=images, label_files=img2label_paths(images), **options)
-    return _read(dataset, [path.relative_to(folder / "images").as_posix() for path in images], data["names"])
+    return _read(dataset, [name_in(folder, path) for path in images], data["names"])
 
 
 def _read(dataset: COCODataset | YOLODataset, files: list[str], names: list[str]) -> list[ReadImage]:

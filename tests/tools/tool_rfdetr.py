@@ -6,12 +6,17 @@ import contextlib
 import io
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from judge import ReadImage, ReadObject
+from rfdetr.datasets import build_roboflow
 from rfdetr.datasets.coco import CocoDetection
-from rfdetr.datasets.yolo import YoloDetection
+from yolo_layouts import name_in
 
+_SIZE = 128
+_OPTIONS = {"square_resize_div_64": True, "multi_scale": False, "expanded_scales": False}
+_OPTIONS |= {"patch_size": 16, "num_windows": 1}
 PACKAGES = dict.fromkeys(("rfdetr", "rfdetr-detect"), "rfdetr")
 
 
@@ -27,15 +32,13 @@ def read_coco(folder: Path, masks: bool) -> list[ReadImage]:
 
 
 def read_yolo(folder: Path, masks: bool) -> list[ReadImage]:
-    """Read a split of YOLO's labels."""
-    folders = str(folder / "images"), str(folder / "labels")
-    dataset = YoloDetection(*folders, str(folder / "data.yaml"), include_masks=masks)
+    """Read a split of YOLO's labels, as the trainer finds it in the folder of the dataset."""
+    options = SimpleNamespace(dataset_dir=str(folder), segmentation_head=masks, **_OPTIONS)
+    dataset = build_roboflow("train", options, _SIZE)
+    dataset._transforms = None
     files = [dataset.sv_dataset.get_image_info(i).image_path for i in range(len(dataset))]
     names = dict(enumerate(dataset.classes))
-    return [
-        _read_one(*dataset[i], names, Path(file).relative_to(folder / "images").as_posix())
-        for i, file in enumerate(files)
-    ]
+    return [_read_one(*dataset[i], names, name_in(folder, file)) for i, file in enumerate(files)]
 
 
 def _read_one(image: object, target: dict[str, object], names: dict[int, str], file: str) -> ReadImage:

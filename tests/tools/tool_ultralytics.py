@@ -10,6 +10,7 @@ from judge import ReadImage, ReadObject
 from ultralytics.cfg import get_cfg
 from ultralytics.data.build import build_yolo_dataset
 from ultralytics.data.utils import check_det_dataset
+from yolo_layouts import data_file, folders_of, name_in
 
 SIZE = 128
 TASKS = {
@@ -25,13 +26,13 @@ def read(folder: Path, task: str) -> list[ReadImage]:
     """Read all samples at the stored size, in a square frame."""
     if task == "pose" and folder.name != "no_points":
         _add_points(folder)
-    data = check_det_dataset(str(folder / "data.yaml"))
+    data = check_det_dataset(str(data_file(folder)))
     options = get_cfg(overrides={"task": task, "imgsz": SIZE, "mask_ratio": 1, "overlap_mask": False})
     dataset = build_yolo_dataset(options, data["train"], 1, data, mode="val")
-    return [_read_one(dataset[i], data["names"], folder / "images") for i in range(len(dataset))]
+    return [_read_one(dataset[i], data["names"], folder) for i in range(len(dataset))]
 
 
-def _read_one(sample: dict[str, object], names: dict[int, str], images: Path) -> ReadImage:
+def _read_one(sample: dict[str, object], names: dict[int, str], folder: Path) -> ReadImage:
     (height, width), (top, left) = sample["resized_shape"], _margins(sample)
     pixels = sample["img"].numpy().transpose(1, 2, 0)[top : top + height, left : left + width]
     boxes, masks = _boxes(sample) * SIZE - [left, top, left, top], [None] * len(sample["cls"])
@@ -43,7 +44,7 @@ def _read_one(sample: dict[str, object], names: dict[int, str], images: Path) ->
     labels = sample["cls"].reshape(-1).int().tolist()
     fields = zip(labels, masks, boxes.tolist(), points, strict=True)
     objects = [ReadObject(names[label], mask, box, False, of) for label, mask, box, of in fields]
-    return ReadImage(Path(sample["im_file"]).relative_to(images).as_posix(), pixels, objects)
+    return ReadImage(name_in(folder, sample["im_file"]), pixels, objects)
 
 
 def _margins(sample: dict[str, object]) -> tuple[int, int]:
@@ -63,11 +64,11 @@ def _boxes(sample: dict[str, object]) -> np.ndarray:
 
 def _add_points(folder: Path) -> None:
     """Make poses of the rows of a probe that has none: their boxes, with two points on the diagonal."""
-    data = folder / "data.yaml"
-    if "kpt_shape" in data.read_text():
+    data = data_file(folder)
+    if not data.exists() or "kpt_shape" in data.read_text():
         return
     data.write_text(data.read_text() + "kpt_shape: [2, 2]\n")
-    for file in (folder / "labels").rglob("*.txt"):
+    for file in folders_of(folder)[1].rglob("*.txt"):
         file.write_text("".join(map(_pose_of, file.read_text().splitlines())))
 
 

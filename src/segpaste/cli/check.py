@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
     """Check the dataset and print the report."""
     if args.dataset == "scenes":
         raise CommandError("scenes: expected a dataset of files, got synthetic scenes; name a dataset")
-    report, splits = _check(args)
+    report, splits, absent = _check(args)
     if args.json:
         told = {"dataset": args.dataset, "split": splits[0] if splits else None, **report.to_dict()}
         print(json.dumps(told, indent=2))
@@ -84,6 +84,8 @@ def run(args: argparse.Namespace) -> None:
         if others := splits[1:]:
             what = "only what tools do to them was checked" if args.tools and args.split is None else "not checked"
             print(f"other splits: {', '.join(map(printable, others))}; {what}; --split NAME checks one")
+        if absent:
+            print(f"no files: split {', '.join(map(printable, absent))}; no tool that trains was seen to mind")
     is_bad = any(tool.errors for tool in report.tools)
     if "all" not in args.tools:  # none keeps everything, and nobody uses all of them
         is_bad = is_bad or not all(tool.keeps_labels and not tool.lacks for tool in report.tools)
@@ -91,8 +93,10 @@ def run(args: argparse.Namespace) -> None:
         raise SystemExit(1)
 
 
-def _check(args: argparse.Namespace) -> tuple[HealthReport, Sequence[str]]:
-    """Return the report, and the names of the checked split and of the others; none for a dataset without splits.
+def _check(args: argparse.Namespace) -> tuple[HealthReport, Sequence[str], Sequence[str]]:
+    """Return the report, the names of the checked split and of the others, and those of which there is no file.
+
+    There are no names for a dataset without splits.
 
     Without ``--split`` tools are reported for the others, too.
     """
@@ -126,8 +130,10 @@ def _check(args: argparse.Namespace) -> tuple[HealthReport, Sequence[str]]:
             with progress(len(annotations)) as bar:
                 report = check_dataset(annotations, advance=bar.update, **options)
         splits = _splits(found, args.split)
+        absent = [name for name in splits[1:] if found.format.is_absent(found.path, name)]
+        splits = [name for name in splits if name not in absent]
         if not splits or not args.tools:
-            return report, splits
+            return report, splits, absent
         lacks = {name: lacks_of(found, splits, TOOLS[name]) for name in {told.name for told in report.tools}}
         tools = [replace(told, split=splits[0], lacks=lacks[told.name]) for told in report.tools]
         for name in splits[1:] if args.split is None else ():
@@ -137,7 +143,7 @@ def _check(args: argparse.Namespace) -> tuple[HealthReport, Sequence[str]]:
             except DatasetError as error:
                 lack = f"split {name} cannot be read: {error}"
                 tools += [replace(told, split=name, findings=(), errors=1, lacks=lack) for told in report.tools]
-        return replace(report, tools=tuple(tools)), splits
+        return replace(report, tools=tuple(tools)), splits, absent
 
 
 def _splits(found: FoundDataset, chosen: str | None) -> Sequence[str]:

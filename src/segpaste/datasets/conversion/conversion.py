@@ -7,6 +7,7 @@ make new images with pasted objects use `segpaste augment`.
 from __future__ import annotations
 
 import os
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -98,7 +99,7 @@ class Conversion:
 
     def __post_init__(self) -> None:
         self._form = written_format(self.to)
-        names = self.found.splits if self.splits is None else tuple(dict.fromkeys(self.splits))
+        names = self._present_splits() if self.splits is None else tuple(dict.fromkeys(self.splits))
         by_name: dict[str, AnnotatedImages] = {}
         opened = [self._open(None if name == NO_SPLIT else name, by_name) for name in names]
         if self.found.format.name == "voc":
@@ -138,6 +139,17 @@ class Conversion:
                     EntriesForTool(self.tool, photos),
                 )
             )
+
+    def _present_splits(self) -> tuple[str, ...]:
+        """Return the names of the splits; for a tool that trains without one to test on of which there is no file."""
+        absent = [name for name in self.found.splits if self.found.format.is_absent(self.found.path, name)]
+        if self.tool is None or len(absent) == len(self.found.splits):
+            return self.found.splits
+        for name in absent:
+            warnings.warn(
+                f"{self.found.path}: expected files of the split {name}, found none; it is left out", stacklevel=4
+            )
+        return tuple(name for name in self.found.splits if name not in absent)
 
     @property
     def num_photos(self) -> int:

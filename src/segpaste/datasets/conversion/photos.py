@@ -36,6 +36,7 @@ from segpaste.datasets.writers.coco_panoptic import CocoSegments
 from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write
 from segpaste.datasets.writers.format import LabelledImage, Losses, Unchanged, View, WrittenFormat, unread_losses
 
+_EQUAL_ROWS = "rows equal to another of their label file"
 _OWN = REGION_KEYS | POINT_KEYS
 """Keys of an entry with ids and geometry, which name no image."""
 
@@ -176,7 +177,8 @@ class SplitConverter:
             expect_lossless_file(file)
             return Unchanged(segments, segments, (row, file)), photos.beside is not None
         if isinstance(photos, YoloDataset) and self.to.name == "yolo" and self._keeps_labels(photos, index):
-            return Unchanged(text=photos.label_text(index)), True
+            lost[_EQUAL_ROWS] += photos.num_equal(index)
+            return Unchanged(text=photos.kept_text(index)), True
         return None, True
 
     def _lost_of_source(self, index: int, image: LabelledImage, told: Losses) -> Losses:
@@ -188,7 +190,7 @@ class SplitConverter:
         size = int(image.entry["height"]), int(image.entry["width"])
         if isinstance(photos, YoloDataset):
             given = of_rows(photos, index, size)
-            lost["rows equal to another of their label file"] += photos.num_equal(index)
+            lost[_EQUAL_ROWS] += photos.num_equal(index)
             lost["outlines and keypoints of label rows, read as boxes"] += photos.num_reduced(index)
         lost["annotations without a pixel"] += photos.left_out(index).get("empty", 0)
         if isinstance(photos, InstanceImages):

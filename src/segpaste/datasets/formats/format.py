@@ -152,6 +152,13 @@ class Format(ABC):
         """Return the files and folders of a split, to know its files without opening it; empty if they are unknown."""
         return ()
 
+    def is_absent(self, path: Path, split: str) -> bool:
+        """Return whether a dataset names a split to test on of which there is no file.
+
+        Exports name one also where they have none; what trains on the dataset does not read it.
+        """
+        return False
+
     def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
         """Yield the files of a split, as path in a copy of the dataset and source path.
 

@@ -202,7 +202,7 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
     Raises:
         DatasetError: a folder or list of images is missing.
     """
-    listing = Listing(class_names=list(data.class_names or ()), file=data.file, format="yolo")
+    listing = Listing(class_names=list(data.class_names or ()), file=data.file, format="yolo", split=split)
     listing.keypoint_shape = data.keypoint_shape
     label_format = LabelFormat(len(data.class_names) if data.class_names else _MANY_CLASSES, data.keypoint_shape, task)
     images = _yolo_images(listing, data.splits[split])

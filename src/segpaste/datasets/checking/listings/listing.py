@@ -117,6 +117,7 @@ class Listing:
         unlisted: image files of the dataset that no split lists.
         format: ``coco``, ``panoptic``, ``yolo`` or ``voc``, as tools read it; empty for any other.
         keypoint_shape: (P, D) of YOLO's rows, if its file has it: P keypoints of D numbers each.
+        split: name of the split of a YOLO dataset; empty for any other.
     """
 
     images: list[ListedImage] = field(default_factory=list)
@@ -133,6 +134,7 @@ class Listing:
     unlisted: list[Path] = field(default_factory=list)
     format: str = ""
     keypoint_shape: tuple[int, int] | None = None
+    split: str = ""
 
     def find(
         self, kind: str, text: str, image: str | None = None, annotation: int | None = None, *, file: Path | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools import yolo_files
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
@@ -132,5 +133,6 @@ TOOL = Tool(
             "a byte order mark is part of the first class, which is another one",
             "save the label files without a byte order mark (UTF-8 without BOM)",
         ),
+        *yolo_files.GLOBOX,
     ),
 )

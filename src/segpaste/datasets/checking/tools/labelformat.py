@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools import yolo_files
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import SHARED_LABELS, Rule, Tool
 
@@ -113,5 +114,6 @@ TOOL = Tool(
             "a byte order mark before the first class ends with a ValueError",
             "save the label files without a byte order mark (UTF-8 without BOM)",
         ),
+        *yolo_files.LABELFORMAT,
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from segpaste.datasets.checking.tools import yolo_files
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rfdetr import (
     NO_BOX,
@@ -95,6 +96,7 @@ _BOTH = (
         WITHOUT_POINTS,
     ),
     SAME_STEM,
+    *yolo_files.LIBREYOLO,
 )
 _POSE_BOXES = Rule("yolo", "pose_pairs", "object_lost", f"{POSE_AS_POLYGON}, so that boxes are wrong", WITHOUT_POINTS)
 _WITH_MASKS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from segpaste.datasets.checking.tools import yolo_files
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rfdetr import ORIENTED, TURN, WITHOUT_MARK
 from segpaste.datasets.checking.tools.rules import Rule, Tool
@@ -69,13 +70,14 @@ TOOL = Tool(
             Rule(
                 "yolo",
                 trait,
-                "stops",
-                "kpt_shape in data.yaml ends the run with a ValidationError; without it, rows are taken for polygons",
+                "class_changed",
+                "rows with keypoints are taken for polygons without a word, so that masks and boxes are wrong",
                 "labels with keypoints have no masks: train on the masks of another dataset",
             )
             for trait in ("pose_pairs", "pose_odd")
         ),
         SAME_STEM,
+        *yolo_files.LIGHTLY_TRAIN,
     ),
     ("coco", None),
     dict.fromkeys(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from segpaste.datasets.checking.listings.listing import Listing
 from segpaste.datasets.checking.tools import (
     datumaro,
     faster_coco_eval,
@@ -24,6 +25,7 @@ from segpaste.datasets.checking.tools import (
     transformers,
     ultralytics,
 )
+from segpaste.datasets.checking.tools.layout_traits import OF_DATA_YAML
 from segpaste.datasets.checking.tools.rules import EFFECTS, Rule, Tool
 from segpaste.datasets.checking.tools.tool_report import ToolFinding, ToolReport
 from segpaste.datasets.checking.tools.trait import ListedSplit, Place
@@ -117,7 +119,7 @@ def tool_reports(split: ListedSplit, tools: Sequence[Tool]) -> tuple[ToolReport,
         tools: the tools.
     """
     format = split.listing.format
-    rules = {tool.name: [rule for rule in tool.rules if rule.format == format] for tool in tools}
+    rules = {tool.name: _rules_for(tool, split.listing) for tool in tools}
     found = find_traits(split, sorted({rule.trait for of_tool in rules.values() for rule in of_tool}))
     return tuple(
         ToolReport(
@@ -133,6 +135,14 @@ def tool_reports(split: ListedSplit, tools: Sequence[Tool]) -> tuple[ToolReport,
         )
         for tool in tools
     )
+
+
+def _rules_for(tool: Tool, listing: Listing) -> list[Rule]:
+    """Return the rules about a dataset; those about its data YAML only if the tool has no file of its own beside it."""
+    rules = [rule for rule in tool.rules if rule.format == listing.format]
+    own = None if listing.file is None else listing.file.with_name(f"{tool.package}.yaml")
+    is_started_from_own = own is not None and own != listing.file and own.is_file()
+    return [rule for rule in rules if rule.trait not in OF_DATA_YAML] if is_started_from_own else rules
 
 
 def _finding(split: ListedSplit, rule: Rule, places: Sequence[Place]) -> ToolFinding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from segpaste.datasets.checking.tools import yolo_files
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD, few_points
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
@@ -80,6 +81,7 @@ _BOTH = (
     Rule("yolo", "float_class", "stops", "a class such as 0.0 ends the run with a ValueError", WHOLE_CLASSES),
     Rule("yolo", "pose_odd", "stops", f"{POSE_AS_POLYGON}, and their odd number ends the run", WITHOUT_POINTS),
     SAME_STEM,
+    *yolo_files.RFDETR,
 )
 _POSE_BOXES = Rule("yolo", "pose_pairs", "object_lost", f"{POSE_AS_POLYGON}, so that boxes are wrong", WITHOUT_POINTS)
 _WITH_MASKS = (

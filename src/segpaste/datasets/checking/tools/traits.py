@@ -13,6 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject
+from segpaste.datasets.checking.tools.layout_traits import OF_LAYOUTS
 from segpaste.datasets.checking.tools.object_traits import OF_OBJECTS
 from segpaste.datasets.checking.tools.trait import ListedSplit, Place, Shape, Trait
 from segpaste.datasets.entries import file_name_of
@@ -211,6 +212,7 @@ def _no_class_lists(split: ListedSplit) -> Iterator[Place]:
 TRAITS: Mapping[str, Trait] = MappingProxyType(
     {
         **OF_OBJECTS,
+        **OF_LAYOUTS,
         "first_object": Trait("the first annotation", of_split=_first_object),
         "no_class_lists": Trait("images without LVIS's lists of classes", of_split=_no_class_lists),
         "category_zero": Trait("annotations of a category with the id 0", of_split=_category_zero),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from segpaste.datasets.checking.tools import yolo_files
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 _VERSIONS = ("8.4.190",)
@@ -60,33 +61,34 @@ NO_POINTS = Rule(
     "without kpt_shape in data.yaml the run ends with a ValueError",
     "train ultralytics or ultralytics-detect on it, or annotate keypoints",
 )
+_FILES = (SMALL, SAME_STEM, *yolo_files.ULTRALYTICS)
 
 TOOLS = (
     _tool(
         "ultralytics",
         "Ultralytics segment",
-        rules=(MIXED, BOX_ROWS, *POSES, SMALL, SAME_STEM),
+        rules=(MIXED, BOX_ROWS, *POSES, *_FILES),
         reads_best=("yolo", "segment"),
         starts=_starts("segment", "yolo11n-seg.pt"),
     ),
     _tool(
         "ultralytics-detect",
         "Ultralytics detect",
-        rules=(MIXED, SMALL, SAME_STEM),
+        rules=(MIXED, *_FILES),
         reads_best=("yolo", "detect"),
         starts=_starts("detect", "yolo11n.pt"),
     ),
     _tool(
         "ultralytics-pose",
         "Ultralytics pose",
-        rules=(NO_POINTS, SMALL, SAME_STEM),
+        rules=(NO_POINTS, *_FILES),
         reads_best=("yolo", "pose"),
         starts=_starts("pose", "yolo11n-pose.pt"),
     ),
     _tool(
         "ultralytics-obb",
         "Ultralytics obb",
-        rules=(MIXED, BOX_ROWS, *POSES, SMALL, SAME_STEM),
+        rules=(MIXED, BOX_ROWS, *POSES, *_FILES),
         reads_best=("yolo", "obb"),
         starts=_starts("obb", "yolo11n-obb.pt"),
     ),

@@ -149,6 +149,12 @@ class YoloAnnotations(ImageAnnotations):
         """Return the text of an image's label file; empty if it has none."""
         return read_labels(found_labels(self._image_file(self._records[index])))
 
+    def kept_text(self, index: int) -> str:
+        """Return the text of an image's label file without the rows that equal another."""
+        text = self.label_text(index)
+        lines = text.splitlines(keepends=True)
+        return "".join(lines[row["line"] - 1] for row in self.rows(index)) if self.num_equal(index) else text
+
     def _read_records(self) -> Sequence[JsonRow]:
         data = self.data
         self.class_names = numbered_classes(data) if data.class_names is None else data.class_names

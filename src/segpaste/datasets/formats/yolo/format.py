@@ -57,6 +57,10 @@ class YoloFormat(Format):
         """Read the annotations of a split."""
         return YoloAnnotations(path, split, task=options.task)
 
+    def is_absent(self, path: Path, split: str) -> bool:
+        """Return whether the split is ``test``, and none of its folders and lists exists."""
+        return split == "test" and not any(source.exists() for source in read_data(path).splits.get(split, ()))
+
     def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
         """Yield images and label files, which are copied to ``images/SPLIT`` and ``labels/SPLIT``."""
         sources = read_data(path).splits[split]
