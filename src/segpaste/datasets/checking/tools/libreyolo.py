@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from segpaste.datasets.checking.tools.degenerate import FLAT_LOST
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rfdetr import (
     NO_BOX,
@@ -41,6 +42,7 @@ AREA_ZERO = Rule(
 )
 
 _BOTH = (
+    FLAT_LOST,
     IGNORED_UNREAD,
     Rule(
         "coco",
