@@ -20,7 +20,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,10 +32,9 @@ from segpaste.datasets.checking.tools.rules import EFFECTS, Tool
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "tests" / "tools"
 with mock.patch.object(sys, "path", [str(PROGRAMS), *sys.path]):
-    from all_probes import PROBES, write
+    from all_probes import PROBES, file_of, write
     from observe import CONVERTED, FORMAT
     from probe_traits import traits_of_probes
-    from yolo_layouts import data_file
 
 RESULTS = PROGRAMS / "results.json"
 LIMIT_S = 900
@@ -47,6 +46,14 @@ EXPECTED = {
     ("torchvision", "yolo/pose_pairs"),
 }
 """Converted probes of which a tool makes what no conversion can help."""
+_GIVEN: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "coco": lambda folder: {"images_dir": folder / "images"},
+    "panoptic": lambda folder: {"images_dir": folder / "images"},
+    "yolo": lambda folder: {"splits": ["train"]},
+    "maps": lambda folder: {},
+}
+"""What a conversion is told about a probe beside its file."""
+_READ_AS = {"yolo": "yolo", "coco-panoptic": "panoptic", "label-maps": "maps"}
 OFFLINE = {"HF_HUB_OFFLINE": "1", "YOLO_OFFLINE": "true", "OMP_NUM_THREADS": "1", "NO_ALBUMENTATIONS_UPDATE": "1"}
 
 
@@ -79,10 +86,9 @@ def converted(tool: Tool, folder: Path) -> dict[str, list[str]]:
                 continue
             source, out = folder / "source" / format / trait, folder / CONVERTED / format / trait
             source = write(probe, format, source)
-            path = source / "instances.json" if format == "coco" else data_file(source)
-            path = path if path.exists() else source
+            path = file_of(format, source)
             try:
-                given = {"images_dir": source / "images"} if format == "coco" else {"splits": ["train"]}
+                given = _GIVEN[format](source)
                 summary = convert_dataset(path, out, tool=tool.name, **given)
             except DatasetError as error:
                 told[f"{format}/{trait}"] = [f"refused: {str(error).replace(str(folder), '')}"]
@@ -91,7 +97,7 @@ def converted(tool: Tool, folder: Path) -> dict[str, list[str]]:
             named += [f"{found.what}: {found.effect}" for report in summary.for_tool for found in report.findings]
             told[f"{format}/{trait}"] = sorted(named)
             _as_probe(source, out)
-            (out / FORMAT).write_text("yolo" if summary.format == "yolo" else "coco")
+            (out / FORMAT).write_text(_READ_AS.get(summary.format, "coco"))
     return {name: left_out for name, left_out in told.items() if left_out}
 
 
@@ -100,6 +106,8 @@ def _as_probe(source: Path, out: Path) -> None:
     moves = {
         "annotations.json": "instances.json",
         "annotations/instances_train.json": "instances.json",
+        "annotations/panoptic_train.json": "panoptic.json",
+        "annotations/panoptic_train": "panoptic",
         "train/_annotations.coco.json": "instances.json",
         "train": "images",
     }

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import probes
-from probes import COCO, YOLO, Probe
-from yolo_layouts import LAYOUTS, Layout
+from probes import FILES, YOLO, Probe
+from yolo_layouts import LAYOUTS, Layout, data_file
 
-PROBES: Mapping[str, Mapping[str, Probe]] = {"coco": COCO, "yolo": {**YOLO, **LAYOUTS}}
+PROBES: Mapping[str, Mapping[str, Probe]] = {**probes.PROBES, "yolo": {**YOLO, **LAYOUTS}}
 
 
 def write(probe: Probe, format: str, folder: Path) -> Path:
@@ -18,3 +18,9 @@ def write(probe: Probe, format: str, folder: Path) -> Path:
         return probe.write(folder)
     probes.write(probe, format, folder)
     return folder
+
+
+def file_of(format: str, folder: Path) -> Path:
+    """Return the file that tells where the others of a probe are; the folder if there is none."""
+    file = data_file(folder) if format == "yolo" else folder / FILES[format]
+    return file if file.exists() else folder

@@ -144,7 +144,7 @@ def _of_object(of: dict[str, Any], mask: Mask, on: list[ReadObject]) -> str:
     if whole[0].points is not None and not _has_points(whole[0].points, of["num_points"], mask):
         return "points_lost"
     box = whole[0].box
-    if box is not None and not _is_near(_inside(box, mask.shape), _box(mask)):
+    if box is not None and of["has_box"] and not _is_near(_inside(box, mask.shape), _box(mask)):
         return "box_changed"
     return KEPT if whole[0].has_id else "ids_lost"
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from panoptic_predictions import false_maps, perfect_maps
 from pycocotools import mask as coco_mask
 
 Result = dict[str, Any]
@@ -14,6 +15,8 @@ _POINTS = 3
 
 def perfect_results(folder: Path) -> list[Result]:
     """Return the annotations of a probe as COCO's results, without regions that are to be ignored."""
+    if (folder / "panoptic.json").exists():
+        return perfect_maps(folder)
     tables = json.loads((folder / "instances.json").read_text())
     sizes = {row["id"]: (row["height"], row["width"]) for row in tables["images"]}
     as_masks = has_masks(folder)
@@ -29,8 +32,17 @@ def perfect_results(folder: Path) -> list[Result]:
     return results
 
 
+def perfect_points(folder: Path) -> list[Result]:
+    """Return the keypoints of a probe as COCO's results; empty if no object has them."""
+    rows = json.loads((folder / "instances.json").read_text())["annotations"]
+    keys = ("image_id", "category_id", "keypoints")
+    return [{**{key: row[key] for key in keys}, "score": 0.9} for row in rows if row.get("keypoints")]
+
+
 def with_false_ones(folder: Path) -> list[Result]:
     """Return perfect results and, before them by score, a wrong one on each image without annotations."""
+    if (folder / "panoptic.json").exists():
+        return false_maps(folder)
     results = perfect_results(folder)
     tables = json.loads((folder / "instances.json").read_text())
     empty = {row["id"] for row in tables["images"]} - {row["image_id"] for row in tables["annotations"]}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from all_probes import PROBES, write
-from yolo_layouts import data_file
+from all_probes import PROBES, file_of, write
 
+from segpaste.datasets import open_dataset
 from segpaste.datasets.checking.check import with_heads
 from segpaste.datasets.checking.listings.file_listings import list_coco, list_yolo
 from segpaste.datasets.checking.listings.image_files import look_at
+from segpaste.datasets.checking.listings.sample_listing import list_samples
 from segpaste.datasets.checking.tools.trait import ListedSplit, Place
 from segpaste.datasets.checking.tools.traits import TRAITS, find_traits
 from segpaste.datasets.formats.yolo.data import read_data
@@ -17,11 +18,13 @@ from segpaste.datasets.formats.yolo.data import read_data
 
 def list_probe(format: str, folder: Path) -> ListedSplit:
     """Return the listing of a written probe."""
-    if format == "coco":
-        listing = list_coco(folder / "instances.json", folder / "images")
+    file = file_of(format, folder)
+    if format == "yolo":
+        listing = list_yolo(read_data(file), "train")
+    elif format == "maps":
+        listing = list_samples(open_dataset(file), 1, decode=False)
     else:
-        data = data_file(folder)
-        listing = list_yolo(read_data(data if data.exists() else folder), "train")
+        listing = list_coco(file, folder / "images", folder / "panoptic" if format == "panoptic" else None)
     return with_heads(listing, look_at(listing.images, 1)[0])
 
 

@@ -2,163 +2,21 @@
 
 Each object is painted in a colour of its own, so wherever a tool moves the pixels, its label must follow. A probe has
 an ordinary image and one with the trait. Formats: ``coco`` (``images/``, ``instances.json``) and ``yolo`` (``images/``,
-``labels/``, ``data.yaml``). Nothing here needs more than NumPy and Pillow, for each tool has an environment of its own.
+``labels/``, ``data.yaml``); those of maps are in `map_probes`. Nothing
+here needs more than NumPy and Pillow, for each tool has an environment of its own.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
-
-Mask = NDArray[np.bool_]
-HEIGHT, WIDTH = 96, 128
-BACKGROUND = (118, 118, 118)
-COLOURS = ((225, 30, 30), (30, 190, 40), (30, 50, 225), (235, 215, 20), (200, 30, 215))
-GREYS = (10, 60, 180, 220, 245)
-CLASSES = ("cat", "dog", "bird")
-
-
-@dataclass(frozen=True)
-class Object:
-    """Painted object of a probe.
-
-    Attributes:
-        corners: (x1, y1, x2, y2) of its rectangles in pixels.
-        label: its class.
-        hole: (x1, y1, x2, y2) that is cut out; None without a hole.
-        form: ``polygons``, ``runs``, ``compressed`` (run lengths as text) or ``box``.
-        is_crowd: True for a crowd region.
-        id: id of its annotation; by default annotations are numbered from 1.
-        beyond: pixels by which its outline goes beyond the right border of the image.
-        float_class: True if its class in YOLO's format has a decimal point.
-        bridge_at_first: True if the bridge to the hole starts at the first point of the outline.
-        times: how often its row is written in YOLO's format.
-        entry: values of its entry in COCO's format that are others; None leaves a key out.
-    """
-
-    corners: tuple[tuple[int, int, int, int], ...]
-    label: int = 0
-    hole: tuple[int, int, int, int] | None = None
-    form: str = "polygons"
-    is_crowd: bool = False
-    id: int | None = None
-    beyond: int = 0
-    float_class: bool = False
-    bridge_at_first: bool = False
-    times: int = 1
-    entry: Mapping[str, Any] = field(default_factory=dict)
-
-    def mask(self) -> Mask:
-        """Return its pixels [H, W]."""
-        mask = np.zeros((HEIGHT, WIDTH), bool)
-        for x1, y1, x2, y2 in self.corners:
-            mask[y1:y2, x1:x2] = True
-        if self.hole is not None:
-            x1, y1, x2, y2 = self.hole
-            mask[y1:y2, x1:x2] = False
-        return mask
-
-    def polygons(self) -> list[list[float]]:
-        """Return its outlines in pixels, a rectangle each; a hole is joined to the outline by a bridge."""
-        if self.hole is not None:
-            (x1, y1, x2, y2), (left, top, right, bottom) = self.corners[0], self.hole
-            inner = (left, top, left, bottom, right, bottom, right, top, left, top, x1, y1)
-            outer = (x2, y1, x2, y2, x1, y2, x1, y1)
-            return [[float(v) for v in (*((x1, y1) if self.bridge_at_first else ()), *outer, *inner)]]
-        return [
-            [float(v) for v in (x1, y1, x2 + self.beyond, y1, x2 + self.beyond, y2, x1, y2)]
-            for x1, y1, x2, y2 in self.corners
-        ]
-
-    def box(self) -> list[float]:
-        """Return its box [x, y, width, height]."""
-        rows, columns = np.nonzero(self.mask())
-        x, y = int(columns.min()), int(rows.min())
-        return [float(x), float(y), float(columns.max() + 1 - x + self.beyond), float(rows.max() + 1 - y)]
-
-
-ORDINARY = (Object(((20, 16, 60, 50),)), Object(((80, 40, 116, 84),), 1))
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Image of a probe.
-
-    Attributes:
-        name: its file.
-        objects: what is painted, in this order.
-        mode: its mode in Pillow.
-        orientation: its EXIF orientation; pixels are stored so that the orientation makes them upright, unless
-            ``as_stored``.
-        as_stored: True if the annotations are on the stored pixels.
-        height: its rows in pixels; it is cut off below.
-    """
-
-    name: str = "special.png"
-    objects: tuple[Object, ...] = ORDINARY
-    mode: str = "RGB"
-    orientation: int = 1
-    as_stored: bool = False
-    height: int = HEIGHT
-
-    def save(self, path: Path) -> None:
-        """Write the image."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pixels = np.full((HEIGHT, WIDTH, 3), BACKGROUND, np.uint8)
-        for number, found in enumerate(self.objects):
-            pixels[found.mask()] = COLOURS[number] if self.mode in ("RGB", "P", "RGBA", "CMYK") else GREYS[number]
-        image = Image.fromarray(pixels[: self.height])
-        options: dict[str, Any] = {}
-        if self.orientation > 1:
-            exif = Image.Exif()
-            exif[0x0112] = self.orientation
-            options["exif"] = exif
-            if not self.as_stored:
-                image = image.transpose(Image.Transpose.ROTATE_90)  # orientation 6 turns it back
-        if self.mode == "I;16":
-            values = np.asarray(image.convert("L")).astype(np.uint16) * 257
-            image = Image.fromarray(values)
-        elif self.mode == "P":
-            image = image.quantize(dither=Image.Dither.NONE)
-        elif self.mode != "RGB":
-            image = image.convert(self.mode)
-        image.save(path, quality=100, subsampling=0, **options)
-
-
-@dataclass(frozen=True)
-class Probe:
-    """Dataset of one ordinary image and one with a trait.
-
-    Attributes:
-        pictures: images with the trait.
-        ids: ids of the categories.
-        names: names of the classes.
-        polygons: what is written instead of the polygons of the first object; None for these.
-        pose: number of keypoints and of their values, if YOLO's rows are boxes with keypoints; None without keypoints.
-        class_lists: True if images with the trait have LVIS's lists of classes; ordinary ones always have them.
-        byte_order_mark: True if label files of images with the trait begin with U+FEFF, as some editors write.
-    """
-
-    pictures: tuple[Picture, ...] = ()
-    ids: tuple[int, ...] = (1, 2, 3)
-    names: tuple[str, ...] = CLASSES
-    polygons: list[Any] | None = None
-    pose: tuple[int, int] | None = None
-    class_lists: bool = True
-    byte_order_mark: bool = False
-
-    @property
-    def images(self) -> tuple[Picture, ...]:
-        """All images."""
-        return (Picture("ordinary.png"), *self.pictures)
-
+from map_probes import class_map_probes, panoptic_probes, write_class_maps, write_panoptic
+from painted import COLOURS, GREYS, HEIGHT, ORDINARY, WIDTH, Mask, Object, Picture, Probe
 
 _RING = Object(((20, 16, 60, 56),), hole=(32, 28, 48, 44), form="runs")
 _TWO = Object(((12, 16, 36, 50), (48, 20, 70, 60)))
@@ -168,6 +26,26 @@ _SECOND = ORDINARY[1]
 
 def _with(first: Object, **options: Any) -> Probe:
     return Probe((Picture(objects=(first, _SECOND), **options),))
+
+
+def _boxes(first: Object) -> Probe:
+    """Return a probe of boxes alone."""
+    others = tuple(replace(of, form="box") for of in ORDINARY)
+    return Probe((Picture(objects=(replace(first, form="box"), others[1])),), ordinary=Picture("ordinary.png", others))
+
+
+def _posed(num: int, **others: Any) -> Probe:
+    """Return a probe whose objects all have so many keypoints, and other values in their entries."""
+    entries = [{"keypoints": _points(of, num), "num_keypoints": num, **others} for of in ORDINARY]
+    objects = tuple(replace(of, entry=entry) for of, entry in zip(ORDINARY, entries, strict=True))
+    return Probe((Picture(objects=objects),), ordinary=Picture("ordinary.png", objects))
+
+
+def _points(found: Object, num: int) -> list[float]:
+    """Return visible keypoints on the diagonal of an object, as COCO writes them."""
+    x, y, width, height = found.box()
+    steps = [(i + 1) / (num + 1) for i in range(num)]
+    return [value for step in steps for value in (x + step * width, y + step * height, 2)]
 
 
 _PLAIN = ORDINARY[0]
@@ -218,6 +96,13 @@ COCO: Mapping[str, Probe] = {
     "some_keypoints": _with(
         replace(_PLAIN, entry={"keypoints": [22, 18, 2, 58, 48, 2, 40, 33, 2], "num_keypoints": 3})
     ),
+    "flat_box": _with(replace(_PLAIN, entry={"bbox": [20.0, 16.0, 0.0, 34.0]})),
+    "flat_boxes": _boxes(replace(_PLAIN, entry={"bbox": [20.0, 16.0, 0.0, 34.0]})),
+    "no_pixel": replace(_with(Object(((20, 16, 21, 17),))), polygons=[[20.0, 16.0, 20.2, 16.0, 20.2, 16.2]]),
+    "image_negative": replace(_with(_PLAIN), image_ids=(1, -1)),
+    "category_negative": replace(Probe((Picture(),)), ids=(-1, 1, 2)),
+    "other_points": _posed(5),
+    "no_num_keypoints": _posed(17, num_keypoints=None),
     "no_area": _with(replace(_PLAIN, entry={"area": None})),
     "area_zero": _with(replace(_PLAIN, entry={"area": 0.0})),
     "no_iscrowd": _with(replace(_PLAIN, entry={"iscrowd": None})),
@@ -243,7 +128,19 @@ YOLO: Mapping[str, Probe] = {
     "first_object": Probe((Picture(),)),
     "any_object": Probe((Picture(),)),
 }
-PROBES: Mapping[str, Mapping[str, Probe]] = {"coco": COCO, "yolo": YOLO}
+PROBES: Mapping[str, Mapping[str, Probe]] = {
+    "coco": COCO,
+    "yolo": YOLO,
+    "panoptic": panoptic_probes(SHARED),
+    "maps": class_map_probes(SHARED),
+}
+FILES: Mapping[str, str] = {
+    "coco": "instances.json",
+    "yolo": "data.yaml",
+    "panoptic": "panoptic.json",
+    "maps": "segpaste.yaml",
+}
+"""The file of each format that tells where the others are."""
 
 
 def write(probe: Probe, format: str, folder: Path) -> None:
@@ -261,8 +158,9 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
             "colour": list(COLOURS[number] if picture.mode in ("RGB", "P", "RGBA", "CMYK") else [GREYS[number]] * 3),
             "class": probe.names[found.label],
             "is_crowd": found.is_crowd or "ignore" in found.entry,
+            "has_box": 0.0 not in (found.entry.get("bbox") or ()),
             "has_mask": found.form != "box" and probe.pose is None,
-            "num_points": found.entry.get("num_keypoints", 0) if probe.pose is None else probe.pose[0],
+            "num_points": len(found.entry.get("keypoints", ())) // 3 if probe.pose is None else probe.pose[0],
         }
         for number, found in enumerate(picture.objects)
     ]
@@ -271,7 +169,7 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
 
 def _write_coco(probe: Probe, folder: Path) -> None:
     images, annotations = list[dict[str, Any]](), list[dict[str, Any]]()
-    for image_id, picture in enumerate(probe.images, start=1):
+    for image_id, picture in zip(probe.image_ids or range(1, 9), probe.images, strict=False):
         row: dict[str, Any] = {"id": image_id, "file_name": picture.name, "height": picture.height, "width": WIDTH}
         if probe.class_lists or picture not in probe.pictures:
             shown = {probe.ids[found.label] for found in picture.objects}
@@ -282,10 +180,10 @@ def _write_coco(probe: Probe, folder: Path) -> None:
             if probe.polygons is not None and picture in probe.pictures and number == 0:
                 annotations[-1]["segmentation"] = probe.polygons
     categories = [{"id": i, "name": name, "frequency": "f"} for i, name in zip(probe.ids, probe.names, strict=True)]
-    if any("keypoints" in found.entry for picture in probe.pictures for found in picture.objects):
-        categories = [
-            {**row, "keypoints": ["head", "tail", "middle"], "skeleton": [[1, 3], [3, 2]]} for row in categories
-        ]
+    entries = [found.entry for picture in probe.images for found in picture.objects]
+    if posed := [len(entry["keypoints"]) // 3 for entry in entries if "keypoints" in entry]:
+        names = ["head", "tail", "middle", *(f"point {i}" for i in range(3, posed[0]))]
+        categories = [{**row, "keypoints": names, "skeleton": [[1, 3], [3, 2]]} for row in categories]
     tables = {"images": images, "annotations": annotations, "categories": categories}
     (folder / "instances.json").write_text(json.dumps(tables))
 
@@ -362,4 +260,9 @@ def _yolo_row(found: Object, rows: int) -> str:
     return " ".join(map(str, [float(found.label) if found.float_class else found.label, *values]))
 
 
-_WRITERS: Mapping[str, Callable[[Probe, Path], None]] = {"coco": _write_coco, "yolo": _write_yolo}
+_WRITERS: Mapping[str, Callable[[Probe, Path], None]] = {
+    "coco": _write_coco,
+    "yolo": _write_yolo,
+    "panoptic": write_panoptic,
+    "maps": write_class_maps,
+}

@@ -194,3 +194,15 @@ def test_a_split_whose_folder_is_missing_is_told(splits: Path, capsys: pytest.Ca
     out = capsys.readouterr().out
     assert "split train: loses nothing" in out
     assert "split val cannot be read: " in out
+
+
+def test_a_dataset_is_augmented_with_run_lengths_that_the_tool_reads(tmp_path: Path) -> None:
+    write(COCO["compressed"], "coco", tmp_path)
+    path, images, out = (str(tmp_path / name) for name in ("instances.json", "images", "out"))
+    arguments = ["augment", path, "--images", images, "--num", "2", "--gallery", "0", "--out", out]
+    assert main([*arguments, "--for", "transformers-detr-masks"]) == 0
+    rows = json.loads((tmp_path / "out" / "annotations.json").read_text())["annotations"]
+    coded = [row["segmentation"] for row in rows if isinstance(row["segmentation"], dict)]
+    assert coded
+    assert all(isinstance(of["counts"], list) for of in coded)
+    assert main(["replay", out, "--dataset", path, "--images", images, "--check", out]) == 0

@@ -85,7 +85,7 @@ def _with_another_effect(tool: Tool) -> Tool:
 
 
 def _with_a_rule_too_many(tool: Tool) -> Tool:
-    return replace(tool, rules=(*tool.rules, replace(tool.rules[0], trait="grey")))
+    return replace(tool, rules=(*tool.rules, replace(tool.rules[0], trait="grey", effect="stops")))
 
 
 def _of_another_version(tool: Tool) -> Tool:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from all_probes import PROBES, write
+from all_probes import PROBES, file_of, write
 from probe_traits import list_probe, places_in
-from yolo_layouts import WHOLE_LAYOUTS, data_file
+from yolo_layouts import WHOLE_LAYOUTS
 
 from segpaste.datasets import DatasetError, check_dataset, open_dataset
 from segpaste.datasets.checking.check import check_unopened
 from segpaste.datasets.checking.report import HealthReport
+from segpaste.datasets.checking.tools.map_traits import OF_MAPS
 from segpaste.datasets.checking.tools.registry import NUM_PLACES, TOOLS
 from segpaste.datasets.checking.tools.trait import Place
 from segpaste.datasets.checking.tools.traits import TRAITS, find_traits
@@ -22,7 +23,9 @@ from segpaste.datasets.formats.format import ReadOptions
 
 EVERYWHERE = {"any_object", "first_object", "no_points"}
 """Traits that ordinary images have, too."""
-WHOLE = {"pose_pairs", "pose_odd"}
+IN_ALL_MAPS = {"map_colours", "class_gaps", "class_255"}
+"""Traits of maps that ordinary ones of their dataset have, too."""
+WHOLE = {"pose_pairs", "pose_odd", "other_points", "no_num_keypoints"}
 """Traits of all objects of a dataset."""
 WITHOUT_TRAIT = {"ordinary"}
 """Probes without a trait."""
@@ -30,12 +33,16 @@ EVERY_IMAGE = WHOLE_LAYOUTS | {"missing_test"}
 """Probes of which all images have the trait."""
 FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "box_only"): {"mixed_rows", "box_among_masks"},
+    ("coco", "flat_boxes"): {"flat_box", "box_only", "thin"},
+    ("coco", "no_pixel"): {"thin"},
+    ("coco", "other_points"): {"keypoints"},
+    ("coco", "no_num_keypoints"): {"keypoints"},
     ("coco", "box_among_masks"): {"mixed_rows", "box_only"},
     ("coco", "few_points"): {"parts"},
     ("coco", "crowd_compressed"): {"crowd"},
     ("coco", "crowd_polygons"): {"crowd"},
-    ("coco", "keypoints"): {"some_keypoints"},
-    ("coco", "some_keypoints"): {"keypoints"},
+    ("coco", "keypoints"): {"some_keypoints", "other_points", "no_num_keypoints"},
+    ("coco", "some_keypoints"): {"keypoints", "other_points", "no_num_keypoints"},
     ("coco", "hole_runs"): {"hole", "run_lengths"},
     ("coco", "thin_runs"): {"thin", "run_lengths", "parts"},
     ("coco", "only_crowds"): {"crowd"},
@@ -52,18 +59,21 @@ FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("yolo", "listed_bare"): {"listed"},
     ("yolo", "gif_named_jpg"): {"palette"},
     ("yolo", "zero_box"): {"thin", "box_rows", "box_only", "box_among_masks"},
+    ("panoptic", "same_name"): {"subfolder"},
+    ("panoptic", "crowd_twice"): {"crowd"},
 }
 OF_IMAGE = {name for name, trait in TRAITS.items() if trait.of_image}
-SPLIT_OF_IMAGES = {"same_stem", "same_name", "no_class_lists", "box_rows", "byte_order_mark"}
+SPLIT_OF_IMAGES = {"same_stem", "same_name", "no_class_lists", "box_rows", "byte_order_mark", "image_negative"}
+SPLIT_OF_IMAGES |= OF_MAPS.keys() - {"other_area", "crowd_twice"}
 PAIRS = [(format, name) for format, probes in PROBES.items() for name in probes]
 
 
 def _checked(format: str, folder: Path, tools: list[str]) -> HealthReport:
-    path = folder / "instances.json" if format == "coco" else data_file(folder)
-    path = path if path.exists() else folder
-    options = ReadOptions(images_dir=folder / "images") if format == "coco" else ReadOptions()
+    path, options = file_of(format, folder), ReadOptions()
+    if format in ("coco", "panoptic"):
+        options = ReadOptions(images_dir=folder / "images")
     try:
-        dataset = open_dataset(path, split=None if format == "coco" else "train", images_dir=options.images_dir)
+        dataset = open_dataset(path, split="train" if format == "yolo" else None, images_dir=options.images_dir)
     except DatasetError as error:
         return check_unopened(path, error, None, options, tools=tools)
     return check_dataset(dataset, tools=tools)
@@ -74,7 +84,7 @@ def test_a_probe_has_its_trait_and_what_follows_from_it(format: str, name: str, 
     places = places_in(format, write(PROBES[format][name], format, tmp_path))
     own = {name} - WITHOUT_TRAIT
     assert places.keys() - EVERYWHERE == own - EVERYWHERE | FOLLOWS.get((format, name), set())
-    assert places.keys() >= EVERYWHERE - {"no_points"}
+    assert places.keys() >= EVERYWHERE - {"no_points"} or format == "maps"
     assert ("no_points" in places) == (format == "yolo" and name not in WHOLE)
 
 
@@ -84,8 +94,13 @@ def test_a_trait_is_at_the_special_images_and_nowhere_else(format: str, name: st
     split = list_probe(format, write(probe, format, tmp_path))
     places = find_traits(split, [name])[name]
     special = [i for i, image in enumerate(split.listing.images) if not image.name.endswith("ordinary.png")]
-    if name in {"category_zero", "category_gaps", "names_alike"}:  # properties of a class, wherever it is used
-        labels = {"category_zero": [0], "category_gaps": [1], "names_alike": [0, 1]}[name]
+    if name in {
+        "category_zero",
+        "category_negative",
+        "category_gaps",
+        "names_alike",
+    }:  # properties of a class, wherever it is used
+        labels = {"category_zero": [0], "category_negative": [0], "category_gaps": [1, 3], "names_alike": [0, 1]}[name]
         assert places == [Place(of.image, of.id) for of in split.listing.objects if of.label in labels]
         return
     if name in EVERY_IMAGE:
@@ -94,13 +109,17 @@ def test_a_trait_is_at_the_special_images_and_nowhere_else(format: str, name: st
     if name in WHOLE:
         assert places == [Place(of.image, of.id) for of in split.listing.objects]
         return
+    if name in IN_ALL_MAPS:
+        assert places == [Place(position) for position in range(len(split.listing.images))]
+        return
     assert len(special) == len(probe.pictures)
     assert sorted({place.image for place in places}) == special
     is_of_image = name in OF_IMAGE or name in SPLIT_OF_IMAGES
     assert all((place.annotation is None) == is_of_image for place in places)
     if not is_of_image:
         ids = [of.id for of in split.listing.objects if of.image in special]
-        assert [place.annotation for place in places] == (ids[1:2] if name == "repeated" else ids[:1])
+        start = int(name == "repeated" or format == "panoptic")  # the first segment is the ground
+        assert [place.annotation for place in places] == ids[start : start + 1 + (name == "crowd_twice")]
 
 
 def test_every_trait_has_a_probe() -> None:
@@ -161,7 +180,15 @@ def test_a_check_reports_each_rule_on_the_probe_of_its_trait(tool: str, rule: An
     assert report.reads_format
     assert (found.effect, found.says, found.advice) == (rule.effect, rule.says, rule.advice)
     assert 0 < len(found.places) <= NUM_PLACES
-    if rule.trait not in {"category_zero", "names_alike", *EVERYWHERE, *WHOLE, *WHOLE_LAYOUTS}:
+    if rule.trait not in {
+        "category_zero",
+        "category_negative",
+        "names_alike",
+        *EVERYWHERE,
+        *WHOLE,
+        *WHOLE_LAYOUTS,
+        *IN_ALL_MAPS,
+    }:
         assert all("special" in place for place in found.places)
 
 

@@ -12,7 +12,9 @@ from typing import Any
 import faster_coco_eval
 import hotcoco
 import torch
-from predictions import Result, encoded, has_masks
+from hotcoco import panoptic
+from panoptic_predictions import save
+from predictions import Result, encoded, has_masks, perfect_points
 from pycocotools import mask as coco_mask
 from torchmetrics.detection import MeanAveragePrecision
 from torchvision.ops import box_convert
@@ -20,26 +22,42 @@ from torchvision.ops import box_convert
 PACKAGES = {
     "faster-coco-eval": "faster-coco-eval",
     "hotcoco": "hotcoco",
+    "hotcoco-panoptic": "hotcoco",
     "torchmetrics": "torchmetrics",
     "torchmetrics-tensors": "torchmetrics",
 }
 
 
 def score_by(read: Any, evaluate: Any) -> Callable[[Path, list[Result]], float]:
-    """Return the score function of an evaluator that has the interface of pycocotools."""
+    """Return the score function of an evaluator that has the interface of pycocotools.
+
+    It returns the AP of results, or that of keypoints if it is lower.
+    """
 
     def score(folder: Path, results: list[Result]) -> float:
+        found = [(results, "segm" if has_masks(folder) else "bbox"), (perfect_points(folder), "keypoints")]
+        return min(of(folder, of_kind, kind) for of_kind, kind in found if of_kind)
+
+    def of(folder: Path, results: list[Result], kind: str) -> float:
         found = folder / "results.json"
         found.write_text(json.dumps(results))
         with contextlib.redirect_stdout(io.StringIO()):
             truth = read(str(folder / "instances.json"))
-            evaluation = evaluate(truth, truth.loadRes(str(found)), "segm" if has_masks(folder) else "bbox")
+            evaluation = evaluate(truth, truth.loadRes(str(found)), kind)
             evaluation.evaluate()
             evaluation.accumulate()
             evaluation.summarize()
         return float(evaluation.stats[0])
 
     return score
+
+
+def score_panoptic(folder: Path, results: list[Result]) -> float:
+    """Return the panoptic quality of hotcoco."""
+    file, maps = save(folder, results)
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = panoptic.pq_compute(str(folder / "panoptic.json"), str(file), str(folder / "panoptic"), str(maps))
+    return float(found["All"]["pq"])
 
 
 def score_torchmetrics(folder: Path, results: list[Result]) -> float:
@@ -80,6 +98,7 @@ def of_image(rows: list[Result], image_id: int, size: tuple[int, int]) -> dict[s
 SCORES = {
     "faster-coco-eval": {"coco": score_by(faster_coco_eval.COCO, faster_coco_eval.COCOeval_faster)},
     "hotcoco": {"coco": score_by(hotcoco.COCO, hotcoco.COCOeval)},
+    "hotcoco-panoptic": {"panoptic": score_panoptic},
     "torchmetrics": {"coco": score_torchmetrics},
     "torchmetrics-tensors": {"coco": score_tensors},
 }

@@ -24,6 +24,7 @@ from segpaste.augmenting.photos import RECORDS, Photo, PhotoPick, PhotoReader, P
 from segpaste.augmenting.steps import carried_of, keys_of, made_image, original_image
 from segpaste.bank import DatasetBank, InstanceBank
 from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.conversion.for_tool import with_lists
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, without_counts
 from segpaste.datasets.formats.image_files import open_image
@@ -381,11 +382,17 @@ def _without_references(row: JsonRow, owner: Owner, own: Collection[str]) -> Jso
 def _are_same(
     ours: list[JsonRow] | None, theirs: list[JsonRow] | None, without: Collection[str] = ("id", "segpaste")
 ) -> bool:
-    """Return whether rows agree; those on disk may have further keys from the dataset."""
+    """Return whether rows agree; those on disk may have further keys from the dataset, and run lengths as lists."""
     if ours is None or theirs is None or len(ours) != len(theirs):
         return ours is theirs is None
     pairs = [[_without_references(row, "objects", _OWN) for row in pair] for pair in zip(ours, theirs, strict=True)]
+    pairs = [[with_lists(row), other] if _has_list(other) else [row, other] for row, other in pairs]
     return all(
         all(key in without or other.get(key) == row.get(key) for key in {*row, *(_OWN & {*other})})
         for row, other in pairs
     )
+
+
+def _has_list(row: JsonRow) -> bool:
+    coded = row.get("segmentation")
+    return isinstance(coded, dict) and isinstance(coded.get("counts"), list)

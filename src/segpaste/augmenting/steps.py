@@ -15,7 +15,7 @@ from segpaste.augmenting.pasting import Augmented, Origin, Paster
 from segpaste.augmenting.photos import OVERWRITTEN, Photo, PhotoPick, PhotoReader
 from segpaste.datasets.checking.tools.rules import Tool
 from segpaste.datasets.contract import AnnotatedDataset
-from segpaste.datasets.conversion.for_tool import minds, regions_for_tool
+from segpaste.datasets.conversion.for_tool import minds, regions_for_tool, rows_for_tool
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.geometry_keys import CAMERA_KEY, without_geometry
@@ -161,7 +161,7 @@ class StepMaker:
         regions = [crowd for crowd, _ in image.crowds], [crowd for crowd, _ in left]
         shown = report.describe(augmented, paster.inputs, f"{image.file_name}: {name}")
         return {
-            "rows": note["rows"],
+            "rows": rows_for_tool(self.tool, note["rows"]),
             "shown": report.with_crowds(shown, paster.inputs.class_names, *regions),
             "record": augmented.record.model_copy(update={"name": image.file_name}).to_json(),
             "files": note["files"],

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+
+import numpy as np
 
 from segpaste.datasets.checking.tools.rules import Tool
-from segpaste.datasets.contract import AnnotatedDataset
-from segpaste.datasets.entries import JsonRow, has_segmentation
+from segpaste.datasets.contract import AnnotatedDataset, Crowd
+from segpaste.datasets.entries import JsonRow, box_of, has_segmentation
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.coco.segments import read_segment_ids
+from segpaste.datasets.formats.image_files import read_head
 from segpaste.datasets.formats.rle import decode_segmentation, run_lengths
 from segpaste.datasets.formats.yolo.outlines import outline
 from segpaste.datasets.writers.coco import Crowds
@@ -19,7 +24,11 @@ AS_OUTLINES = "masks in run lengths, written as outlines that enclose the same p
 OTHER_ID = "annotations with an id below 1, which have another id"
 AS_LISTS = "masks in compressed run lengths, written as lists of numbers"
 NEW_AREA = "areas of 0 of objects with a mask, which are those of the masks"
-CHANGES = frozenset({AS_OUTLINES, AS_LISTS, OTHER_ID, NEW_AREA})
+NEW_MAP = "panoptic maps and segments, written anew from their pixels"
+JOINED = "crowd regions joined with another one of their class and image"
+NEW_BOX = "boxes of no width or height of objects with a mask, which are those of the masks"
+COUNTED = "objects with num_keypoints, which they did not have"
+CHANGES = frozenset({AS_OUTLINES, AS_LISTS, OTHER_ID, NEW_AREA, NEW_MAP, JOINED, NEW_BOX, COUNTED})
 """Descriptions of entries that are written otherwise, with the same meaning."""
 REGIONS = "crowd and ignored regions"
 _LEFT_OUT = "{}, left out for {}"
@@ -41,17 +50,50 @@ def _lists_objects(photos: AnnotatedDataset) -> bool:
 
 
 def minds(tool: Tool | None, trait: str) -> bool:
-    """Return whether a tool loses or changes COCO's entries that have a trait."""
-    return tool is not None and any(rule.trait == trait for rule in tool.rules if rule.format == "coco")
+    """Return whether a tool loses or changes COCO's entries, or panoptic segments, that have a trait."""
+    rules = () if tool is None else tool.rules
+    return any(rule.trait == trait for rule in rules if rule.format in ("coco", "panoptic"))
 
 
 def regions_for_tool(tool: Tool | None, crowds: Crowds, told: Losses) -> Crowds:
     """Return the regions of an image without those that a tool takes for objects; count what is left out."""
-    if tool is None or not minds(tool, "crowd"):
+    if tool is None:
         return crowds
+    if not minds(tool, "crowd"):
+        return _joined(crowds, told) if minds(tool, "crowd_twice") else crowds
     kept = [(crowd, row) for crowd, row in crowds if crowd.xywh is not None]
     told[_LEFT_OUT.format(REGIONS, tool.title)] += len(crowds) - len(kept)
     return kept
+
+
+def rows_for_tool(tool: Tool | None, rows: JsonRow) -> JsonRow:
+    """Return the rows of a made image, with run lengths as lists of numbers for a tool that reads no others."""
+    if not minds(tool, "compressed"):
+        return rows
+    return {**rows, "annotations": [with_lists(row) for row in rows["annotations"]]}
+
+
+def with_lists(row: JsonRow) -> JsonRow:
+    """Return an entry whose compressed run lengths, unless it is a crowd region, are a list of numbers."""
+    coded = row.get("segmentation")
+    if row.get("iscrowd") or not isinstance(coded, dict) or not isinstance(coded.get("counts"), str):
+        return row
+    return {**row, "segmentation": {**coded, "counts": run_lengths(coded["counts"]).tolist()}}
+
+
+def _joined(crowds: Crowds, told: Losses) -> Crowds:
+    """Return the regions of an image with one for each class, in place of its first one."""
+    joined = dict[object, tuple[Crowd, JsonRow]]()
+    for crowd, row in crowds:
+        key = crowd.label if crowd.box is None else id(crowd)
+        if key in joined:
+            told[JOINED] += 1
+            first, of_first = joined[key]
+            row_of_both = {name: value for name, value in of_first.items() if name not in ("bbox", "area")}
+            joined[key] = first._replace(mask=first.mask | crowd.mask), row_of_both
+        else:
+            joined[key] = crowd, row
+    return list(joined.values())
 
 
 @dataclass(frozen=True)
@@ -74,19 +116,36 @@ class EntriesForTool:
                 kept = [new for row in kept if (new := mend(self, row, size, told)) is not None]
         return kept
 
+    def keeps_map(self, rows: Sequence[JsonRow], file: Path, size: tuple[int, int]) -> bool:
+        """Return whether a panoptic map and its segments are what the tool reads without a loss."""
+        mode = read_head(file).mode
+        if any(self._minds(trait) and mode in modes for trait, modes in _MODES.items()):
+            return False
+        if any(self._minds(trait) and any(key not in row for row in rows) for trait, key in _KEYS.items()):
+            return False
+        if self._minds("crowd") or self._minds("crowd_twice"):
+            labels = [row["category_id"] for row in rows if row.get("iscrowd")]
+            if len({*labels}) < len(labels) or (labels and self._minds("crowd")):
+                return False
+        if not self._minds("other_area"):
+            return True
+        ids, counts = np.unique(read_segment_ids(file, size), return_counts=True)
+        pixels = dict(zip(ids.tolist(), counts.tolist(), strict=True))
+        return all(row.get("area") == pixels.get(row["id"]) for row in rows)
+
     def _minds(self, trait: str) -> bool:
         return minds(self.tool, trait)
 
     def without_crowd(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
         """Leave out a crowd or ignored region."""
-        if not (row.get("iscrowd") or row.get("ignore")):
+        if not _is_region(row):
             return row
         self._left_out(REGIONS, told)
         return None
 
     def with_mask(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
         """Leave out an object with a box only, if others have masks."""
-        if row.get("iscrowd") or row.get("ignore") or not self.photos.has_masks or has_segmentation(row):
+        if _is_region(row) or not self.photos.has_masks or has_segmentation(row):
             return row
         self._left_out("objects without a mask", told)
         return None
@@ -106,7 +165,7 @@ class EntriesForTool:
 
     def as_outline(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
         """Write a mask in run lengths as an outline, whose parts and holes are joined by bridges."""
-        if row.get("iscrowd") or row.get("ignore") or not isinstance(row.get("segmentation"), dict):
+        if _is_region(row) or not isinstance(row.get("segmentation"), dict):
             return row
         told[AS_OUTLINES] += 1
         points = outline(decode_segmentation(row["segmentation"], size))
@@ -114,11 +173,9 @@ class EntriesForTool:
 
     def as_lists(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
         """Write compressed run lengths of an object as a list of numbers."""
-        coded = row.get("segmentation")
-        if row.get("iscrowd") or not isinstance(coded, dict) or not isinstance(coded.get("counts"), str):
-            return row
-        told[AS_LISTS] += 1
-        return {**row, "segmentation": {**coded, "counts": run_lengths(coded["counts"]).tolist()}}
+        written = with_lists(row)
+        told[AS_LISTS] += written is not row
+        return written
 
     def with_area(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
         """Leave out an area of 0 beside a mask with a pixel; an entry without an area gets that of its mask."""
@@ -130,6 +187,32 @@ class EntriesForTool:
             return row
         told[NEW_AREA] += 1
         return {key: value for key, value in row.items() if key != "area"}
+
+    def with_extent(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Leave out a box of no width or height beside a mask with a pixel, which gives it; and an object without."""
+        box = box_of(row)
+        if _is_region(row) or box is None or min(box[2:]) > 0:
+            return row
+        if has_segmentation(row) and decode_segmentation(row["segmentation"], size).any():
+            told[NEW_BOX] += 1
+            return {key: value for key, value in row.items() if key != "bbox"}
+        self._left_out("objects whose box has no width or height", told)
+        return None
+
+    def with_pixels(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Leave out an object whose polygons enclose no pixel."""
+        is_outline = isinstance(row.get("segmentation"), list) and has_segmentation(row)
+        if _is_region(row) or not is_outline or decode_segmentation(row["segmentation"], size).any():
+            return row
+        self._left_out("objects without a pixel", told)
+        return None
+
+    def with_num_keypoints(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Write the number of labelled keypoints."""
+        if "num_keypoints" in row or not row.get("keypoints"):
+            return row
+        told[COUNTED] += 1
+        return {**row, "num_keypoints": sum(v > 0 for v in row["keypoints"][2::3])}
 
     def without_zero(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
         """Give an annotation whose id is 0 one above all others."""
@@ -153,6 +236,14 @@ class EntriesForTool:
         told[_LEFT_OUT.format(what, self.tool.title)] += num
 
 
+def _is_region(row: JsonRow) -> bool:
+    return bool(row.get("iscrowd") or row.get("ignore"))
+
+
+_MODES = {"map_grey": ("L", "LA", "I", "I;16"), "map_palette": ("P", "PA")}
+"""Modes of maps in Pillow by trait."""
+_KEYS = {"no_area": "area", "no_iscrowd": "iscrowd"}
+"""Keys that segments may lack by trait."""
 _Mend = Callable[[EntriesForTool, JsonRow, tuple[int, int], Losses], JsonRow | None]
 _MENDS: dict[str, _Mend] = {
     "crowd": EntriesForTool.without_crowd,
@@ -162,6 +253,10 @@ _MENDS: dict[str, _Mend] = {
     "empty_outline": EntriesForTool.with_polygons,
     "run_lengths": EntriesForTool.as_outline,
     "compressed": EntriesForTool.as_lists,
+    "flat_box": EntriesForTool.with_extent,
+    "flat_boxes": EntriesForTool.with_extent,
+    "no_pixel": EntriesForTool.with_pixels,
+    "no_num_keypoints": EntriesForTool.with_num_keypoints,
     "area_zero": EntriesForTool.with_area,
     "id_zero": EntriesForTool.without_zero,
     "id_negative": EntriesForTool.without_negative,

@@ -17,7 +17,7 @@ from segpaste.datasets.conversion.entries import (
     size_of,
     with_stored_normals,
 )
-from segpaste.datasets.conversion.for_tool import EntriesForTool
+from segpaste.datasets.conversion.for_tool import NEW_MAP, EntriesForTool, regions_for_tool
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.conversion.new_names import NewNames, head_of
@@ -150,6 +150,8 @@ class SplitConverter:
         entry = self._entry(index, name, size) | camera_keys(sample)
         image = labelled_image(photos, index, entry, sample, self.view.format, same)
         crowds = [(crowd, self.new_names.in_row(row, "objects", _OWN)) for crowd, row in image.crowds]
+        if isinstance(self.to, CocoSegments):
+            crowds = list(regions_for_tool(self.for_tool.tool, crowds, lost))
         return replace(image, rows=self._renamed(image.rows), crowds=crowds)
 
     def _entry(self, index: int, name: str, size: tuple[int, int]) -> JsonRow:
@@ -173,8 +175,11 @@ class SplitConverter:
             segments = self._renamed(readable_entries(photos, index, None, lost))
             row = finite(photos.map_row(index), "keys of panoptic maps", lost)
             row = self.new_names.in_row(row, "images", ("image_id", "file_name"))
-            file = photos.panoptic_dir / row["file_name"]
+            file = photos.panoptic_dir / photos.map_row(index)["file_name"]
             expect_lossless_file(file)
+            if not self.for_tool.keeps_map(segments, file, size_of(photos, index)):
+                lost[NEW_MAP] += 1
+                return None, True
             return Unchanged(segments, segments, (row, file)), photos.beside is not None
         if isinstance(photos, YoloDataset) and self.to.name == "yolo" and self._keeps_labels(photos, index):
             lost[_EQUAL_ROWS] += photos.num_equal(index)

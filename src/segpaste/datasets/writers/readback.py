@@ -119,7 +119,7 @@ class _Differences:
             self.shown.append(f"{file}: {text}" if file else text)
 
     def add_error(self, file: str, error: Exception) -> None:
-        self.add(file, str(error).replace(f"{self.folder}{os.sep}", ""))
+        self.add(file, str(error).replace(f"{self.folder}{os.sep}", "").removeprefix(f"{file}: "))
 
 
 def is_decoded(number: int) -> bool:

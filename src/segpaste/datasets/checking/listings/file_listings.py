@@ -71,7 +71,8 @@ def list_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | Non
             if names.setdefault(name, image_id) != image_id:
                 listing.find("duplicate_entry", f"images {names[name]} and {image_id} are the same file", name)
             path = images_dir / name
-            listing.images.append(ListedImage(name, path, size, label_file=file.path, in_subfolder="/" in name))
+            image = ListedImage(name, path, size, label_file=file.path, in_subfolder="/" in name, image_id=image_id)
+            listing.images.append(image)
         if panoptic_dir is None:
             _list_instances(listing, file, tables, images)
         else:
@@ -118,7 +119,8 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
             lacks = tuple(key for key in COCO_KEYS if row.get(key) is None)
             found = ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points, lacks=lacks)
             is_ignored = kind == IGNORED and not row.get("iscrowd")
-            objects.append(found._replace(area=_area(row), is_ignored=is_ignored))
+            num_points = len(points or ()) // 3
+            objects.append(found._replace(area=_area(row), is_ignored=is_ignored, num_points=num_points))
     if not has_masks:  # a file of boxes: empty lists are not masks
         for number in without:
             objects[number] = objects[number]._replace(segmentation=None)
@@ -167,7 +169,9 @@ def _list_segments(
                 _expect_json(tables, entry)
             is_stuff = label >= 0 and not is_crowd and not tables.categories.rows[label]["isthing"]
             known, box = label if label >= 0 else None, _box_px(entry)
-            objects.append(ListedObject(entry["id"], number, known, None, box, is_crowd, is_stuff=is_stuff))
+            lacks = tuple(key for key in COCO_KEYS if entry.get(key) is None)
+            found = ListedObject(entry["id"], number, known, None, box, is_crowd, is_stuff=is_stuff)
+            objects.append(found._replace(lacks=lacks, area=_area(entry), is_segment=True))
         with_problems += [(number, problem) for problem in problems[num_before:]]
     positions = tables.place_maps(id_column(image_ids), images).tolist()
     for position, name in zip(positions, names, strict=True):

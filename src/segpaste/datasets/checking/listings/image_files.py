@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from segpaste._pixels import Size
@@ -17,6 +18,8 @@ from segpaste.datasets.formats.format import file_digest
 from segpaste.datasets.formats.image_files import ImageHead, expect_readable, read_head, read_image
 from segpaste.datasets.formats.stored_pixels import read_array
 
+_OF_MAP = "expected an image", "expected a panoptic map"
+"""What errors of image files say, and what they say about one that is a map."""
 _ARRAYS = frozenset({".npy", ".npz", ".exr"})
 
 Advance = Callable[[], object]
@@ -48,7 +51,9 @@ def look_at(
             kind = "orientation_applied" if is_applied else "orientation_ignored"
             findings.append(Finding.at(image.path, kind, f"EXIF orientation {head.orientation}", image.name))
         if image.map_path is not None:
-            _looked_at(image, image.map_path, decode, findings)
+            of_map: list[Finding] = []
+            _looked_at(image, image.map_path, decode, of_map)
+            findings += [replace(found, message=found.message.replace(*_OF_MAP)) for found in of_map]
         advance()
         return head, findings
 

@@ -12,7 +12,7 @@ from segpaste._pixels import Size
 from segpaste.datasets.checking.listings.findings import Finding, SurfaceHealth
 from segpaste.datasets.entries import Box
 
-COCO_KEYS = ("area", "bbox", "iscrowd", "keypoints")
+COCO_KEYS = ("area", "bbox", "iscrowd", "keypoints", "num_keypoints")
 """Keys of COCO's annotations that some tools expect, and others not."""
 
 
@@ -33,6 +33,8 @@ class ListedImage(NamedTuple):
         entry: what an annotation is called in this file, such as ``line``.
         was_decoded: True if its pixels were read while it was listed.
         in_subfolder: True if it is in a folder below one that its split names, and not in such a one.
+        semantic_path: path of its map of classes, in a dataset of maps; None without one.
+        image_id: its id in a file of COCO; None in other formats.
     """
 
     name: str
@@ -48,6 +50,8 @@ class ListedImage(NamedTuple):
     entry: str = "annotation"
     was_decoded: bool = False
     in_subfolder: bool = False
+    semantic_path: Path | None = None
+    image_id: int | None = None
 
     @property
     def file(self) -> Path | None:
@@ -73,6 +77,8 @@ class ListedObject(NamedTuple):
         lacks: the keys of `COCO_KEYS` that its entry in a COCO file does not have.
         is_ignored: True for a region that its file marks as ignored, and not as a crowd.
         has_float_class: True if its class is written with a point or an exponent in a label file.
+        num_points: number of its keypoints in a file of COCO, labelled or not.
+        is_segment: True for a segment of a panoptic map, which has its pixels.
     """
 
     id: int
@@ -88,6 +94,8 @@ class ListedObject(NamedTuple):
     lacks: tuple[str, ...] = ()
     is_ignored: bool = False
     has_float_class: bool = False
+    is_segment: bool = False
+    num_points: int = 0
 
     def box_px(self, size: Size) -> Box | None:
         """Return its box in an image of (H, W); None without a box."""
@@ -96,6 +104,20 @@ class ListedObject(NamedTuple):
     def place(self, image: ListedImage) -> str:
         """Return its place in the file of its image."""
         return self.where or f"{image.entry} {self.id} of {image.name}"
+
+
+class MapValues(NamedTuple):
+    """Meaning of the values of maps of classes.
+
+    Attributes:
+        ids: ids of the classes.
+        void: values without a class; empty if maps have colours.
+        is_coloured: True if maps have a colour for each class.
+    """
+
+    ids: tuple[int, ...]
+    void: frozenset[int]
+    is_coloured: bool
 
 
 @dataclass
@@ -115,9 +137,10 @@ class Listing:
         normals: normals of the images; None without normals.
         mapped: for each class the images whose semantic maps show it, by index.
         unlisted: image files of the dataset that no split lists.
-        format: ``coco``, ``panoptic``, ``yolo`` or ``voc``, as tools read it; empty for any other.
+        format: ``coco``, ``panoptic``, ``yolo`` or ``maps``, as tools read it; empty for any other.
         keypoint_shape: (P, D) of YOLO's rows, if its file has it: P keypoints of D numbers each.
         split: name of the split of a YOLO dataset; empty for any other.
+        map_values: what the values of maps of classes mean; None for other formats.
     """
 
     images: list[ListedImage] = field(default_factory=list)
@@ -135,6 +158,7 @@ class Listing:
     format: str = ""
     keypoint_shape: tuple[int, int] | None = None
     split: str = ""
+    map_values: MapValues | None = None
 
     def find(
         self, kind: str, text: str, image: str | None = None, annotation: int | None = None, *, file: Path | None = None

@@ -16,11 +16,12 @@ from torch import Tensor
 from segpaste._pixels import Size
 from segpaste.datasets.checking.listings.findings import Finding
 from segpaste.datasets.checking.listings.image_files import kind_of, named_file, pixel_problem
-from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject, Listing
+from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject, Listing, MapValues
 from segpaste.datasets.checking.listings.surfaces import Surfaces
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_scan import scan_images
+from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.types import IGNORE_INDEX, DenseSample
 from segpaste.types.fields import SAMPLE_FIELDS, flags_of
 
@@ -62,6 +63,8 @@ class _SampleListing:
                 self.listing.findings.append(Finding.at(path, "stray_labels", f"one of the {kind}"))
         for index in range(len(self.dataset)):
             self._add(index)
+        if isinstance(self.dataset, MapPhotos):
+            _add_maps(self.listing, self.dataset)
         if self.declared and not self.declared & {"semantic", "instances"} and not self.listing.objects:
             self.listing.has_annotations = False  # depth or normals alone
         self.listing.depth = self.surfaces.depth(self.has_depth)
@@ -152,6 +155,18 @@ class _SampleListing:
     def _find(self, kind: str, text: str, image: str, file: Path | None) -> None:
         """Add a finding about an image, in a file or in none."""
         self.listing.findings.append(Finding.at(file, kind, text, image))
+
+
+def _add_maps(listing: Listing, dataset: MapPhotos) -> None:
+    """Add what tools need to know about maps of classes, if there are any."""
+    if (files := dataset.declared.semantic) is None:
+        return
+    listing.format, is_coloured = "maps", files.encoding == "color"
+    void = frozenset(value for value in files.void if isinstance(value, int))
+    listing.map_values = MapValues(tuple(dataset.classes.ids), void, is_coloured)
+    listing.images = [
+        image._replace(semantic_path=dataset.semantic_file(index)) for index, image in enumerate(listing.images)
+    ]
 
 
 def _parts(dataset: AnnotatedDataset) -> list[AnnotatedDataset]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools.degenerate import NO_PIXEL_READ
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
@@ -24,6 +25,7 @@ TOOL = Tool(
     "converts",
     ("coco",),
     (
+        NO_PIXEL_READ,
         Rule(
             "coco",
             "category_zero",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools.degenerate import FLAT_UNMATCHED, NO_PIXEL_UNMATCHED, stops
 from segpaste.datasets.checking.tools.pycocotools import (
     ID_NEGATIVE,
     IGNORED,
+    IGNORED_POINTS,
+    OTHER_POINTS,
     box_among_masks,
     id_zero,
     unmatched_outline,
@@ -24,6 +27,11 @@ TOOL = Tool(
         IGNORED,
         box_among_masks("a KeyError", "faster-coco-eval"),
         unmatched_outline("faster-coco-eval"),
+        FLAT_UNMATCHED,
+        NO_PIXEL_UNMATCHED,
+        stops("image_negative", "evaluation of masks ends with a TypeError", "number images from 1"),
+        OTHER_POINTS,
+        IGNORED_POINTS,
     ),
     ("coco", None),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segpaste.datasets.checking.tools import yolo_files
+from segpaste.datasets.checking.tools.degenerate import NO_PIXEL_READ
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import SHARED_LABELS, Rule, Tool
 
@@ -42,6 +43,7 @@ TOOL = Tool(
             "an empty list of polygons ends with a ValueError",
             "read the dataset as boxes, or remove the objects without a mask",
         ),
+        NO_PIXEL_READ,
         _stops("run_lengths", _RUNS, _CONVERT),
         _stops("compressed", _RUNS, _CONVERT),
         _stops(

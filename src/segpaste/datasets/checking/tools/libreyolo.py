@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from segpaste.datasets.checking.tools import yolo_files
+from segpaste.datasets.checking.tools.degenerate import FLAT_LOST
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rfdetr import (
     NO_BOX,
@@ -42,6 +43,7 @@ AREA_ZERO = Rule(
 )
 
 _BOTH = (
+    FLAT_LOST,
     IGNORED_UNREAD,
     Rule(
         "coco",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from segpaste.datasets.checking.tools.degenerate import BY_HAND, FLAT_UNMATCHED, NO_PIXEL_UNMATCHED
 from segpaste.datasets.checking.tools.pycocotools import NO_AREA, box_among_masks, empty_outline, few_points, id_zero
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
@@ -32,5 +35,7 @@ TOOL = Tool(
         id_zero(),
         box_among_masks("a KeyError"),
         empty_outline("an IndexError"),
+        replace(FLAT_UNMATCHED, advice=BY_HAND),
+        replace(NO_PIXEL_UNMATCHED, advice=BY_HAND),
     ),
 )

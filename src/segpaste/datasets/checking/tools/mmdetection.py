@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools.degenerate import FLAT_LOST, NO_PIXEL_TRAINED
 from segpaste.datasets.checking.tools.libreyolo import AREA_ZERO
 from segpaste.datasets.checking.tools.rfdetr import NO_AREA, NO_BOX
 from segpaste.datasets.checking.tools.rules import Rule, Tool
@@ -24,6 +25,8 @@ TOOL = Tool(
             )
             for trait in ("box_only", "empty_outline")
         ),
+        FLAT_LOST,
+        NO_PIXEL_TRAINED,
         NO_AREA,
         NO_BOX,
         *(

@@ -97,7 +97,8 @@ def _ignored(shape: Shape) -> bool:
 
 
 def _box_only(shape: Shape) -> bool:
-    return _is_object(shape) and shape.found.segmentation is None and shape.box is not None
+    found = shape.found
+    return _is_object(shape) and not found.is_segment and found.segmentation is None and shape.box is not None
 
 
 def _thin(shape: Shape) -> bool:
@@ -138,6 +139,19 @@ def _few_points(shape: Shape) -> bool:
 
 def _area_zero(shape: Shape) -> bool:
     return _is_object(shape) and shape.found.area is not None and shape.found.area <= 0
+
+
+def _flat_box(shape: Shape) -> bool:
+    box = shape.box
+    return _is_object(shape) and box is not None and (box[2] <= box[0] or box[3] <= box[1])
+
+
+def _no_pixel(shape: Shape) -> bool:
+    """Whether polygons of three points or more enclose the centre of no pixel."""
+    polygons = shape.polygons
+    if not _is_object(shape) or not polygons or any(len(of) < 6 or len(of) % 2 for of in polygons):
+        return False
+    return shape.runs is None
 
 
 def _float_class(shape: Shape) -> bool:
@@ -196,6 +210,8 @@ OF_OBJECTS: Mapping[str, Trait] = MappingProxyType(
         "few_points": Trait("polygons of fewer than three points", of_object=_few_points),
         "float_class": Trait("rows whose class has a point or an exponent", of_object=_float_class),
         "area_zero": Trait("objects whose entry has the area 0", of_object=_area_zero),
+        "flat_box": Trait("objects whose box has no width or height", of_object=_flat_box),
+        "no_pixel": Trait("objects whose polygons enclose no pixel", of_object=_no_pixel),
         "hole_from_first": Trait(
             "outlines with a hole that is filled if they are cut at their first point", of_object=_hole_from_first
         ),

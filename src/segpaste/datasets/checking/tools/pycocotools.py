@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools.degenerate import FLAT_UNMATCHED, NO_PIXEL_UNMATCHED
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 ID_NEGATIVE = Rule(
@@ -73,6 +74,30 @@ def few_points(tool: str = "pycocotools") -> Rule:
     )
 
 
+OTHER_POINTS = Rule(
+    "coco",
+    "other_points",
+    "stops",
+    "evaluation of keypoints ends with a ValueError, for there are 17 tolerances",
+    "give a tolerance for each of your keypoints, as params.kpt_oks_sigmas of the evaluation",
+)
+_COUNT_POINTS = "write num_keypoints: segpaste convert DATASET --for {tool} --out DIR"
+NO_NUM_KEYPOINTS = Rule(
+    "coco",
+    "no_num_keypoints",
+    "stops",
+    "evaluation of keypoints ends with a KeyError at an object without num_keypoints",
+    _COUNT_POINTS,
+)
+IGNORED_POINTS = Rule(
+    "coco",
+    "no_num_keypoints",
+    "never_matched",
+    "in an evaluation of keypoints the object is ignored; if none has num_keypoints, the score is -1",
+    _COUNT_POINTS,
+)
+
+
 def id_zero(tool: str = "pycocotools") -> Rule:
     """Return the rule about annotations with the id 0."""
     return Rule(
@@ -99,6 +124,10 @@ TOOL = Tool(
         id_zero(),
         box_among_masks("a KeyError"),
         empty_outline("an IndexError"),
+        FLAT_UNMATCHED,
+        NO_PIXEL_UNMATCHED,
+        OTHER_POINTS,
+        NO_NUM_KEYPOINTS,
     ),
     ("coco", None),
 )

@@ -16,9 +16,11 @@ from segpaste.datasets.checking.tools import (
     lightly_train,
     lvis,
     mmdetection,
+    panopticapi,
     pycocotools,
     rfdetr,
     sahi,
+    smp,
     supervision,
     torchmetrics,
     torchvision,
@@ -44,9 +46,12 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
             mmdetection.TOOL,
             *transformers.TOOLS,
             torchvision.TOOL,
+            smp.TOOL,
             pycocotools.TOOL,
             faster_coco_eval.TOOL,
             hotcoco.TOOL,
+            hotcoco.PANOPTIC,
+            panopticapi.TOOL,
             lvis.TOOL,
             *torchmetrics.TOOLS,
             supervision.TOOL,
@@ -148,6 +153,8 @@ def _rules_for(tool: Tool, listing: Listing) -> list[Rule]:
 def _finding(split: ListedSplit, rule: Rule, places: Sequence[Place]) -> ToolFinding:
     images = {place.image for place in places}
     num_objects = sum(place.annotation is not None for place in places)
+    if of_images := num_objects == 0:
+        num_objects = sum(of.image in images and not of.is_crowd and not of.is_stuff for of in split.listing.objects)
     return ToolFinding(
         rule.trait,
         TRAITS[rule.trait].text,
@@ -158,6 +165,7 @@ def _finding(split: ListedSplit, rule: Rule, places: Sequence[Place]) -> ToolFin
         num_objects,
         len(places),
         tuple(_named(split, place) for place in places[:NUM_PLACES]),
+        of_images,
     )
 
 

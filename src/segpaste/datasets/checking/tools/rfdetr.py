@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from segpaste.datasets.checking.tools import yolo_files
+from segpaste.datasets.checking.tools.degenerate import FLAT_LOST, NO_PIXEL_TRAINED
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD, few_points
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
@@ -49,6 +50,7 @@ NO_BOX = Rule(
 )
 
 _BOTH = (
+    FLAT_LOST,
     IGNORED_UNREAD,
     NO_AREA,
     NO_BOX,
@@ -97,6 +99,7 @@ _WITH_MASKS = (
         for trait in ("box_only", "empty_outline")
     ),
     few_points("rfdetr"),
+    NO_PIXEL_TRAINED,
     *(
         Rule(
             "yolo",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools.degenerate import stops
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
@@ -75,6 +76,8 @@ TOOL = Tool(
             "'iscrowd' is not read, and is written as 0",
             "leave crowd regions out before slicing",
         ),
+        stops("flat_boxes", "slicing ends with a ValueError at a box of no width or height without a mask"),
+        stops("no_pixel", "slicing ends with a ZeroDivisionError at an outline that encloses no area"),
         IGNORED_UNREAD,
         Rule(
             "coco",

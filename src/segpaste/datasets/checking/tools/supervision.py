@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from segpaste.datasets.checking.tools import yolo_files
+from segpaste.datasets.checking.tools.degenerate import NO_PIXEL_READ
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import SHARED_LABELS, Rule, Tool
 
@@ -14,6 +15,7 @@ TOOL = Tool(
     "converts",
     ("coco", "yolo"),
     (
+        NO_PIXEL_READ,
         Rule(
             "coco",
             "names_alike",

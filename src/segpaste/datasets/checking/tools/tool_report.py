@@ -20,9 +20,10 @@ class ToolFinding:
         says: what the tool does.
         advice: what to do.
         num_images: images with it.
-        num_objects: annotations that have it; 0 if it is a trait of the images.
+        num_objects: annotations that have it; for a trait of images the objects of these images.
         num_places: places where the trait was found.
         places: the first of them, as paths with the annotation if one is meant.
+        of_images: True if it is a trait of the images, or of their maps.
     """
 
     trait: str
@@ -34,6 +35,7 @@ class ToolFinding:
     num_objects: int
     num_places: int
     places: tuple[str, ...]
+    of_images: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,4 +119,7 @@ def _verdict(report: ToolReport) -> str:
 
 def _counted(found: ToolFinding) -> str:
     images = f"{found.num_images:,} {'image' if found.num_images == 1 else 'images'}"
-    return f"{found.num_objects:,} in {images}" if found.num_objects else images
+    if not found.of_images:
+        return f"{found.num_objects:,} in {images}"
+    objects = f"{found.num_objects:,} {'object' if found.num_objects == 1 else 'objects'}"
+    return f"{images} with {objects}" if found.num_objects else images

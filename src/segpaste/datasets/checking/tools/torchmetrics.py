@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools.degenerate import FLAT_UNMATCHED, NO_PIXEL_UNMATCHED
 from segpaste.datasets.checking.tools.pycocotools import (
     IGNORED,
     NO_AREA,
@@ -29,6 +30,8 @@ TOOLS = (
             IGNORED,
             box_among_masks("a KeyError", "torchmetrics"),
             empty_outline("an IndexError", "torchmetrics"),
+            FLAT_UNMATCHED,
+            NO_PIXEL_UNMATCHED,
             Rule(
                 "coco",
                 "no_objects",
@@ -49,6 +52,8 @@ TOOLS = (
         (
             box_among_masks("a ValueError", "torchmetrics-tensors"),
             empty_outline("a ValueError", "torchmetrics-tensors"),
+            FLAT_UNMATCHED,
+            NO_PIXEL_UNMATCHED,
             Rule(
                 "coco",
                 "no_objects",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools.degenerate import NO_PIXEL_TRAINED
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD, few_points
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
@@ -29,6 +30,7 @@ TOOL = Tool(
             "draw the missing masks, or remove the objects without a mask",
         ),
         EMPTY_OUTLINE,
+        NO_PIXEL_TRAINED,
         few_points("torchvision"),
         IGNORED_UNREAD,
         Rule(

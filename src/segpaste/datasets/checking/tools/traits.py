@@ -14,6 +14,7 @@ import numpy as np
 
 from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject
 from segpaste.datasets.checking.tools.layout_traits import OF_LAYOUTS
+from segpaste.datasets.checking.tools.map_traits import OF_MAPS
 from segpaste.datasets.checking.tools.object_traits import OF_OBJECTS
 from segpaste.datasets.checking.tools.trait import ListedSplit, Place, Shape, Trait
 from segpaste.datasets.entries import file_name_of
@@ -26,43 +27,49 @@ _ALPHA, _WIDE = ("LA", "PA", "RGBA"), ("I;16", "I;16B", "I;16L", "I", "F")
 
 
 _SMALL_PX, _LOW_PX = 10, 32
+_COCO_POINTS = 17
+
+
+def _is_labelled(image: ListedImage, objects: Sequence[ListedObject]) -> bool:
+    """Whether an image has annotations, or a map of classes."""
+    return bool(objects) or image.semantic_path is not None
 
 
 def _oriented(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     """Whether annotations are drawn on the image as its EXIF orientation turns it."""
     is_turned = head is not None and head.is_rotated_for(image.size, drawn_upright=image.drawn_upright)
-    return bool(is_turned) and bool(objects)
+    return bool(is_turned) and _is_labelled(image, objects)
 
 
 def _oriented_as_stored(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     """Whether annotations are drawn on the stored pixels of an image with an EXIF orientation."""
-    if head is None or not head.is_oriented or not objects:
+    if head is None or not head.is_oriented or not _is_labelled(image, objects):
         return False
     return head.is_rotated_for(image.size, drawn_upright=image.drawn_upright) is False
 
 
 def _grey(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return head is not None and head.mode in ("1", "L") and bool(objects)
+    return head is not None and head.mode in ("1", "L") and _is_labelled(image, objects)
 
 
 def _palette(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return head is not None and head.mode in ("P", "PA") and bool(objects)
+    return head is not None and head.mode in ("P", "PA") and _is_labelled(image, objects)
 
 
 def _alpha(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return head is not None and head.mode in _ALPHA and bool(objects)
+    return head is not None and head.mode in _ALPHA and _is_labelled(image, objects)
 
 
 def _cmyk(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return head is not None and head.mode == "CMYK" and bool(objects)
+    return head is not None and head.mode == "CMYK" and _is_labelled(image, objects)
 
 
 def _wide(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return head is not None and (head.is_wide or head.mode in _WIDE) and bool(objects)
+    return head is not None and (head.is_wide or head.mode in _WIDE) and _is_labelled(image, objects)
 
 
 def _no_objects(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return not objects
+    return all(found.is_stuff for found in objects) and image.semantic_path is None
 
 
 def _only_crowds(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
@@ -70,7 +77,7 @@ def _only_crowds(image: ListedImage, head: ImageHead | None, objects: Sequence[L
 
 
 def _subfolder(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return image.in_subfolder and bool(objects)
+    return image.in_subfolder and _is_labelled(image, objects)
 
 
 def _mixed_rows(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
@@ -78,22 +85,22 @@ def _mixed_rows(image: ListedImage, head: ImageHead | None, objects: Sequence[Li
 
 
 def _small_image(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return head is not None and min(head.size) < _SMALL_PX and bool(objects)
+    return head is not None and min(head.size) < _SMALL_PX and _is_labelled(image, objects)
 
 
 def _low_image(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return head is not None and _SMALL_PX <= min(head.size) < _LOW_PX and bool(objects)
+    return head is not None and _SMALL_PX <= min(head.size) < _LOW_PX and _is_labelled(image, objects)
 
 
 def _upper_suffix(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     suffix = PurePosixPath(image.name).suffix
-    return suffix == suffix.upper() != suffix.lower() and bool(objects)
+    return suffix == suffix.upper() != suffix.lower() and _is_labelled(image, objects)
 
 
 def _mixed_suffix(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     """Whether the suffix of an image has upper-case and lower-case letters."""
     suffix = PurePosixPath(image.name).suffix
-    return suffix not in (suffix.lower(), suffix.upper()) and bool(objects)
+    return suffix not in (suffix.lower(), suffix.upper()) and _is_labelled(image, objects)
 
 
 def _some_keypoints(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
@@ -192,6 +199,39 @@ def _category_gaps(split: ListedSplit) -> Iterator[Place]:
     yield from _of_class(split, {label for label, number in enumerate(ids) if number > label + max(ids[0], 0)})
 
 
+def _category_negative(split: ListedSplit) -> Iterator[Place]:
+    ids = split.listing.category_ids or []
+    yield from _of_class(split, {label for label, number in enumerate(ids) if number < 0})
+
+
+def _image_negative(split: ListedSplit) -> Iterator[Place]:
+    yield from (Place(i) for i, image in enumerate(split.listing.images) if (image.image_id or 0) < 0)
+
+
+def _flat_boxes(split: ListedSplit) -> Iterator[Place]:
+    """Yield the objects whose box has no width or height, in a dataset of boxes alone."""
+    found = [] if any(of.segmentation is not None for of in split.listing.objects) else split.listing.objects
+    for of in found:
+        size = split.sizes[of.image]
+        box = None if size is None or of.is_crowd or of.is_segment else of.box_px(size)
+        if box is not None and (box[2] <= box[0] or box[3] <= box[1]):
+            yield Place(of.image, of.id)
+
+
+def _posed(split: ListedSplit) -> list[ListedObject]:
+    """Return the objects of a COCO file with keypoints; none of one without."""
+    found = split.listing.objects if split.listing.format == "coco" else []
+    return [of for of in found if not of.is_crowd] if any(of.has_keypoints for of in found) else []
+
+
+def _other_points(split: ListedSplit) -> Iterator[Place]:
+    yield from (Place(of.image, of.id) for of in _posed(split) if of.num_points not in (0, _COCO_POINTS))
+
+
+def _no_num_keypoints(split: ListedSplit) -> Iterator[Place]:
+    yield from (Place(of.image, of.id) for of in _posed(split) if "num_keypoints" in of.lacks)
+
+
 def _names_alike(split: ListedSplit) -> Iterator[Place]:
     counts = Counter(split.listing.class_names)
     yield from _of_class(split, {i for i, name in enumerate(split.listing.class_names) if counts[name] > 1})
@@ -213,10 +253,18 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
     {
         **OF_OBJECTS,
         **OF_LAYOUTS,
+        **OF_MAPS,
         "first_object": Trait("the first annotation", of_split=_first_object),
         "no_class_lists": Trait("images without LVIS's lists of classes", of_split=_no_class_lists),
         "category_zero": Trait("annotations of a category with the id 0", of_split=_category_zero),
         "category_gaps": Trait("annotations of categories after a gap in the ids", of_split=_category_gaps),
+        "category_negative": Trait("annotations of a category with an id below 0", of_split=_category_negative),
+        "image_negative": Trait("images with an id below 0", of_split=_image_negative),
+        "flat_boxes": Trait("boxes of no width or height in a dataset of boxes", of_split=_flat_boxes),
+        "other_points": Trait("objects with another number of keypoints than 17", of_split=_other_points),
+        "no_num_keypoints": Trait(
+            "objects without num_keypoints, in a dataset with keypoints", of_split=_no_num_keypoints
+        ),
         "names_alike": Trait("annotations of categories that have one name", of_split=_names_alike),
         "oriented": Trait("images that their EXIF orientation turns, with their annotations", of_image=_oriented),
         "oriented_as_stored": Trait(

@@ -1,17 +1,21 @@
-"""transformers: the image processor of DETR, given COCO's annotations, with or without masks."""
+"""transformers: the image processors of DETR, for COCO's annotations and panoptic maps, and of Mask2Former."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from segpaste.datasets.checking.tools.degenerate import FLAT_LOST, NO_PIXEL_TRAINED
+from segpaste.datasets.checking.tools.panopticapi import lacks
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD, few_points
 from segpaste.datasets.checking.tools.rfdetr import NO_AREA, NO_BOX, ORIENTED, TO_EIGHT_BITS, TURN, WHITE
 from segpaste.datasets.checking.tools.rules import Rule, Tool
+from segpaste.datasets.checking.tools.smp import MAPS_ORIENTED, RENUMBER, TURN_MAPS
 from segpaste.datasets.checking.tools.torchvision import EMPTY_OUTLINE
 
-_tool = partial(Tool, package="transformers", versions=("5.23.0",), does="trains", formats=("coco",))
+_tool = partial(Tool, package="transformers", versions=("5.23.0",), does="trains")
 
 _BOTH = (
+    FLAT_LOST,
     IGNORED_UNREAD,
     NO_AREA,
     NO_BOX,
@@ -52,14 +56,84 @@ _WITH_MASKS = (
         "write run lengths as numbers: segpaste convert DATASET --for transformers-detr-masks --out DIR",
     ),
     few_points("transformers-detr-masks"),
+    NO_PIXEL_TRAINED,
+)
+
+_PANOPTIC = (
+    lacks("no_area", "area"),
+    lacks("no_iscrowd", "iscrowd"),
+    Rule("panoptic", "oriented", "shifted", MAPS_ORIENTED, TURN_MAPS),
+    Rule(
+        "panoptic",
+        "map_grey",
+        "shifted",
+        "a grey value is taken for each of three colours, so that masks have no pixel, or those of another segment",
+        "write maps in RGB: segpaste convert DATASET --for {tool} --out DIR",
+    ),
+    *(
+        Rule(
+            "panoptic",
+            trait,
+            "crowd_kept",
+            "crowd regions are among the masks, boxes and classes, and the model is trained to find them as objects",
+            "make void of them: segpaste convert DATASET --for {tool} --out DIR",
+        )
+        for trait in ("crowd", "crowd_twice")
+    ),
+    Rule("panoptic", "wide", "pixels_changed", WHITE, TO_EIGHT_BITS),
+)
+_AS_CLASS = "without ignore_index the value is a class of its own, with a mask to find"
+_MAPS = (
+    Rule(
+        "maps",
+        "map_colours",
+        "stops",
+        "a map of colours ends with a ValueError",
+        RENUMBER,
+    ),
+    *(
+        Rule(
+            "maps",
+            trait,
+            "class_changed",
+            "the value is the class, which is another one than that at its position in the list of names, or none",
+            RENUMBER,
+        )
+        for trait in ("class_255", "class_gaps")
+    ),
+    Rule("maps", "void", "crowd_kept", _AS_CLASS, "give the processor ignore_index=255"),
+    Rule(
+        "maps",
+        "other_void",
+        "crowd_kept",
+        _AS_CLASS,
+        "give the processor this value as ignore_index; segpaste convert DATASET --for {tool} --out DIR writes 255",
+    ),
+    Rule("maps", "oriented", "shifted", MAPS_ORIENTED, TURN_MAPS),
+    Rule("maps", "wide", "pixels_changed", WHITE, TO_EIGHT_BITS),
 )
 
 TOOLS = (
-    _tool("transformers-detr", "transformers DETR", rules=_BOTH, reads_best=("coco", None)),
+    _tool("transformers-detr", "transformers DETR", formats=("coco",), rules=_BOTH, reads_best=("coco", None)),
     _tool(
         "transformers-detr-masks",
         "transformers DETR with masks",
+        formats=("coco",),
         rules=(*_BOTH, *_WITH_MASKS),
         reads_best=("coco", None),
+    ),
+    _tool(
+        "transformers-detr-panoptic",
+        "transformers DETR panoptic",
+        formats=("panoptic",),
+        rules=_PANOPTIC,
+        reads_best=("coco-panoptic", None),
+    ),
+    _tool(
+        "transformers-mask2former",
+        "transformers Mask2Former",
+        formats=("maps",),
+        rules=_MAPS,
+        reads_best=("label-maps", None),
     ),
 )

@@ -148,6 +148,11 @@ class MapPhotos(AnnotatedImages):
         name = found.get("instances", found.get("semantic"))
         return None if name is None else self.images_dir / name
 
+    def semantic_file(self, index: int) -> Path | None:
+        """Return the map of the classes of an image; None without one."""
+        found = {role: path for role, path, _ in self._files.paths(self._records[index])}
+        return self.images_dir / found["semantic"] if "semantic" in found else None
+
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the value of each instance in its map, or the number of its file, from 1."""
         return self._told(index)[0]
