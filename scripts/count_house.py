@@ -64,7 +64,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of targets": 1_300,
     "shared lines of the top": 1_000,
     "shared lines of tuning": 700,
-    "shared lines of types": 3_300,
+    "shared lines of types": 3_400,
     "shared lines of viz": 3_200,
     "shared lines of workspace": 1_100,
 }
