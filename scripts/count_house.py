@@ -51,7 +51,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmenting": 4_800,
     "shared lines of bank": 5_800,
     "shared lines of cli": 3_100,
-    "shared lines of datasets": 22_400,
+    "shared lines of datasets": 22_500,
     "shared lines of encoder": 3_300,
     "shared lines of engine": 10_600,
     "shared lines of epochs": 1_200,
