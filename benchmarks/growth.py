@@ -79,7 +79,10 @@ def measure_axis(axis: Axis, rounds: int, device: str = "cpu") -> dict[str, Any]
         xs.append(pasting.pasted_pixels(batch, config) if axis.by_pixels else value)
         for name, contender in pasting.contenders(batch, config).items():
             contenders[f"{name}{_SEPARATOR}{len(xs)}"] = contender
-    clock = timing.wall_clock if device == "cpu" else timing.event_clock
+    cpu_clock = (
+        timing.cpu_clock if torch.get_num_threads() == 1 else timing.wall_clock
+    )  # other programs cost no CPU time
+    clock = cpu_clock if device == "cpu" else timing.event_clock
     times = timing.summaries(timing.in_turns(contenders, rounds, clock=clock))
     points = [{"x": x, "times": _of_point(times, number)} for number, x in enumerate(xs, start=1)]
     return {"axis": axis.name, "points": points, "exponents": exponents(points)}

@@ -51,7 +51,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmenting": 4_900,
     "shared lines of bank": 5_800,
     "shared lines of cli": 3_200,
-    "shared lines of datasets": 24_500,
+    "shared lines of datasets": 27_000,
     "shared lines of encoder": 3_300,
     "shared lines of engine": 10_750,
     "shared lines of epochs": 1_200,
@@ -64,7 +64,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of targets": 1_300,
     "shared lines of the top": 1_000,
     "shared lines of tuning": 700,
-    "shared lines of types": 3_300,
+    "shared lines of types": 3_400,
     "shared lines of viz": 3_200,
     "shared lines of workspace": 1_100,
 }

@@ -11,7 +11,8 @@ import pytest
 
 from segpaste import _worker_ends
 from segpaste.bank import create_bank_dataloader
-from segpaste.datasets.loader import Collate
+from segpaste.datasets.loader import Collate, LoadedBatch
+from segpaste.types.tensors import MaskSlots
 from small_bank import small_bank
 
 SENDING = """
@@ -45,7 +46,7 @@ def test_loaders_register_it_in_workers_once(is_worker: bool, monkeypatch: pytes
     monkeypatch.setattr(_worker_ends, "get_worker_info", lambda: True if is_worker else None)
     monkeypatch.setattr(atexit, "register", registered.append)
     for _ in range(2):
-        Collate(3)([])
+        Collate(3)(LoadedBatch([], MaskSlots(0, 3)))
     assert registered == [_worker_ends._wait] * is_worker
     _worker_ends._is_awaited.clear()
     next(iter(create_bank_dataloader(small_bank(tmp_path / "bank", [0, 1, 1]), batch_size=2, steps=1)))

@@ -17,6 +17,8 @@ from pycocotools.coco import COCO
 from on_disk import noise, rectangle, runs
 from samples import assert_same, plain, tight_boxes
 from segpaste.datasets import CocoDetectionV2, DatasetError
+from segpaste.datasets.formats.coco import annotations
+from segpaste.datasets.formats.coco.annotations import CocoRecords
 
 SIZE = (17, 11)
 ORIENTATION = 0x0112
@@ -254,3 +256,19 @@ def test_a_file_is_no_folder_and_no_folder_holds_the_annotations(tmp_path: Path)
         CocoDetectionV2(file, file)
     with pytest.raises(DatasetError, match="readable annotation file"):
         CocoDetectionV2(tmp_path, file / "b.json")
+
+
+def test_a_record_is_decoded_once_for_several_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last images only, and none with very many annotations, which are large."""
+    dataset = CocoDetectionV2(*write_many(tmp_path, 20))
+    decoded: list[int] = []
+    one = CocoRecords._record
+    monkeypatch.setattr(CocoRecords, "_record", lambda records, index: decoded.append(index) or one(records, index))
+    for index in (3, 3, -17, *range(20), 3):
+        assert len(dataset.annotation_ids(index)) == index % 4
+    assert decoded == [3, 0, 1, 2, *range(4, 20), 3]
+    decoded.clear()
+    monkeypatch.setattr(annotations, "_FEW_ENTRIES", 2)
+    for index in (7, 7, 6, 6):
+        dataset.crowd_mask(index)
+    assert decoded == [7, 7, 6]

@@ -172,7 +172,7 @@ class TestOptions:
 
     def test_pinning_reaches_the_batch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         loader = EpochDataLoader(Numbered(2), batch_size=2)
-        fetched = loader.collate_fn([loader.dataset[SamplePlace(0, 0, i)] for i in range(2)])
+        fetched = loader.collate_fn(loader.dataset.__getitems__([SamplePlace(0, 0, i) for i in range(2)]))
         monkeypatch.setattr(PaddedBatchedDenseSample, "pin_memory", lambda batch: ("pinned", batch))
         pinned = pin_memory(fetched)
         assert type(pinned) is type(fetched)

@@ -26,7 +26,7 @@ from segpaste.samplers import NxMBatches, NxMSampler
 from segpaste.seeding import SampleKey, check_uint64, key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_class, check_count
-from segpaste.types.tensors import sent_batch
+from segpaste.types.tensors import MaskSlots, sent_batch
 
 
 class Loaded(NamedTuple):
@@ -35,6 +35,13 @@ class Loaded(NamedTuple):
     sample: DenseSample | None
     key: SampleKey
     error: str = ""
+
+
+class LoadedBatch(NamedTuple):
+    """Samples of one batch, and the memory in which their masks were drawn."""
+
+    loaded: list[Loaded]
+    slots: MaskSlots
 
 
 class FetchedSamples(NamedTuple):
@@ -52,9 +59,18 @@ class SeededSamples(Dataset[Loaded]):
     dataset: Dataset[DenseSample]
     jitter: SampleTransform | None
     base_seed: int
+    max_instances: int
 
     def __len__(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]
+
+    def __getitems__(self, places: Sequence[SamplePlace]) -> LoadedBatch:
+        """Load the samples of a batch for `Collate`."""
+        slots, loaded = MaskSlots(len(places), self.max_instances), list[Loaded]()
+        for b, place in enumerate(places):
+            with slots.drawing(b):
+                loaded.append(self[place])
+        return LoadedBatch(loaded, slots)
 
     def __getitem__(self, place: SamplePlace) -> Loaded:
         return self.load(SampleKey(self.base_seed, place.epoch, place.rank, 0, place.sample_idx))
@@ -81,9 +97,10 @@ class Collate:
 
     max_instances: int
 
-    def __call__(self, loaded: Sequence[Loaded]) -> FetchedSamples:
+    def __call__(self, given: LoadedBatch) -> FetchedSamples:
         """Return the batch of the samples that could be read."""
         end_after_sending()
+        loaded, slots = given
         broken = [one.error for one in loaded if one.sample is None]
         samples = [one.sample for one in loaded if one.sample is not None]
         keys = [one.key for one in loaded if one.sample is not None]
@@ -92,7 +109,8 @@ class Collate:
             return FetchedSamples(None, broken, overflows)
         with sent_batch():
             batch = BatchedDenseSample.from_samples(samples)
-            padded = batch.to_padded(self.max_instances, overflow="largest", **key_tensors(keys))
+            drawn = None if broken else slots  # of which each row is that of a sample
+            padded = batch._padded(self.max_instances, "largest", slots=drawn, **key_tensors(keys))
         return FetchedSamples(padded, broken, overflows)
 
 
@@ -195,7 +213,7 @@ class EpochDataLoader(EpochLoader):
             order: EpochSampler[int] = DatasetOrder(num, base_seed, shuffle, drop_last, progress)
         else:
             order = _order_of(sampler, num, replicas)
-        self._order, self._samples = order, SeededSamples(dataset, jitter, base_seed)
+        self._order, self._samples = order, SeededSamples(dataset, jitter, base_seed, max_instances)
         super().__init__(
             self._samples,
             batch_size=batch_size,

@@ -138,7 +138,7 @@ class BatchedDenseSample(Movable):
                 values[field.batched_name] = field.wrapped(dense, first.canvas_size)
             else:
                 values[field.batched_name] = column
-        return cls(**values)
+        return cls._unchecked(values)  # the samples were checked
 
     def to_samples(self) -> list[DenseSample]:
         """Return the samples of the batch: the inverse of `from_samples`."""
@@ -192,10 +192,14 @@ class BatchedDenseSample(Movable):
             ValueError: an image has more instances than slots (the message names the image and both counts), or it has
                 padding on its left or top.
         """
+        return self._padded(max_instances, overflow, sample_seeds=sample_seeds, sample_keys=sample_keys)
+
+    def _padded(self, max_instances: int, overflow: Overflow, **more: Any) -> PaddedBatchedDenseSample:
+        """Return `to_padded`, with masks in the ``slots`` in which they were drawn."""
         columns = {f.batched_name: getattr(self, f.batched_name) for f in SAMPLE_FIELDS}
         num_points = 0 if self.keypoint_schema is None else self.keypoint_schema.num_points
-        values = padded_columns(columns, max_instances, overflow, num_points)
-        return PaddedBatchedDenseSample(**values, **flags_of(self), sample_seeds=sample_seeds, sample_keys=sample_keys)
+        values = padded_columns(columns, max_instances, overflow, num_points, more.pop("slots", None))
+        return PaddedBatchedDenseSample(**values, **flags_of(self), **more)
 
     def _children(self, transform: v2.Transform | None) -> dict[str, Any]:
         if transform is not None:

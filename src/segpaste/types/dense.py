@@ -156,7 +156,12 @@ class DenseSample(Movable):
             "instance_masks": InstanceMask(masks),
             "metric_depth": False,
         }
-        sample = cls._unchecked({**values, **fields})
+        return cls._of_plain({**values, **fields})
+
+    @classmethod
+    def _of_plain(cls, values: Mapping[str, Any]) -> DenseSample:
+        """Return a sample of fields in which the bytes of bool tensors are known to be 0 and 1."""
+        sample = cls._unchecked(values)
         sample._check(are_plain=True)
         return sample
 

@@ -13,7 +13,7 @@ from torchvision import tv_tensors
 from segpaste.types import check
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import INSTANCE_FIELDS, SAMPLE_FIELDS
-from segpaste.types.tensors import IGNORE_INDEX, PanopticMap, SemanticMap, pixel_counts, zeros
+from segpaste.types.tensors import IGNORE_INDEX, MaskSlots, PanopticMap, SemanticMap, pixel_counts, zeros
 
 Overflow = Literal["raise", "largest"]
 """Handling of an image that has more instances than slots."""
@@ -64,7 +64,11 @@ def select_instances(sample: DenseSample, keep: Tensor) -> DenseSample:
 
 
 def padded_columns(
-    columns: Mapping[str, Any], max_instances: int, overflow: Overflow, num_points: int
+    columns: Mapping[str, Any],
+    max_instances: int,
+    overflow: Overflow,
+    num_points: int,
+    slots: MaskSlots | None = None,
 ) -> dict[str, Any]:
     """Return the fields of a padded batch, by name; see `segpaste.types.BatchedDenseSample.to_padded`.
 
@@ -73,6 +77,7 @@ def padded_columns(
         max_instances: number of instance slots per image, K.
         overflow: handling of an image that has more than K instances.
         num_points: number of keypoints per instance, P.
+        slots: memory in which the masks were drawn.
     """
     check.check_count("to_padded: max_instances", max_instances)
     if overflow not in ("raise", "largest"):
@@ -93,11 +98,14 @@ def padded_columns(
                 torch.stack(rows) if rows else images.new_zeros(0, 4, dtype=torch.float32)
             ).to(images.device)
         else:
-            tail = [sizes[s] if isinstance(s, str) else s for s in field.shape[1:]]
-            padded = zeros((len(column), max_instances, *tail), field.dtypes[0], images.device)
-            for b, row in enumerate(column):
-                rows = row.as_subclass(Tensor)
-                padded[b, : len(kept[b])] = rows if len(kept[b]) == len(rows) else rows[kept[b]]
+            plain = [row.as_subclass(Tensor) for row in column]
+            rows = [row if len(keep) == len(row) else row[keep] for row, keep in zip(plain, kept, strict=True)]
+            padded = slots.filled(rows) if slots is not None and field.name == "instance_masks" else None
+            if padded is None:
+                tail = [sizes[s] if isinstance(s, str) else s for s in field.shape[1:]]
+                padded = zeros((len(rows), max_instances, *tail), field.dtypes[0], images.device)
+                for slot, row in zip(padded, rows, strict=True):
+                    slot[: len(row)] = row
             values[field.batched_name] = padded
     num = torch.tensor([len(k) for k in kept], dtype=torch.int64, device=images.device)
     values["instance_valid"] = torch.arange(max_instances, device=images.device) < num[:, None]

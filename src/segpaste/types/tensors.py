@@ -27,6 +27,7 @@ from segpaste.types.movable import Movable
 from segpaste.types.tracing import is_traced
 
 _IS_SENT: Final[ContextVar[bool]] = ContextVar("is_sent", default=False)
+_SLOTS: Final[ContextVar[tuple[MaskSlots, int] | None]] = ContextVar("slots", default=None)
 
 
 class Modality(enum.Enum):
@@ -285,3 +286,75 @@ def stacked(rows: Sequence[Tensor]) -> Tensor:
     if not _IS_SENT.get():
         return torch.stack([*rows])
     return torch.stack([*rows], out=zeros((len(rows), *rows[0].shape), rows[0].dtype, rows[0].device))
+
+
+class MaskSlots:
+    """Masks of a batch that is being read, [B, K, H, W] bool: what a sample draws in its slots needs no copy.
+
+    Args:
+        num_samples: samples of the batch, B.
+        max_instances: instance slots of a sample, K.
+    """
+
+    def __init__(self, num_samples: int, max_instances: int) -> None:
+        self._shape = num_samples, max_instances
+        self._masks: Tensor | None = None
+        self._given: dict[int, Tensor] = {}
+        self._kept: dict[int, int] = {}
+
+    @contextlib.contextmanager
+    def drawing(self, b: int) -> Iterator[None]:
+        """Let `mask_planes` return slots of sample ``b`` inside of the block."""
+        token = _SLOTS.set((self, b))
+        try:
+            yield
+        finally:
+            _SLOTS.reset(token)
+
+    def give(self, b: int, num: int, size: tuple[int, int]) -> Tensor | None:
+        """Return the first ``num`` slots of a sample; None if it was given some, or if there is no room for them."""
+        if b in self._given or not 0 < num <= self._shape[1] or 0 in size:
+            return None
+        if self._masks is None:
+            with sent_batch():
+                self._masks = zeros((*self._shape, *size), torch.bool, torch.device("cpu"))
+        if self._masks.shape[2:] != size:
+            return None
+        self._given[b] = self._masks[b, :num]
+        return self._given[b]
+
+    def keep(self, b: int, planes: Tensor, num: int) -> None:
+        """Note how many of its planes are the masks of a sample; the others are zeros."""
+        if planes is self._given.get(b):
+            self._kept[b] = num
+
+    def filled(self, rows: Sequence[Tensor]) -> Tensor | None:
+        """Return the slots with the masks of all samples, [N, H, W] each; None if no sample was drawn in them.
+
+        Masks that are not those drawn there, such as those of a dataset that has selected some, are copied.
+        """
+        if self._masks is None or any(row.shape[1:] != self._masks.shape[2:] for row in rows):
+            return None
+        for b, row in enumerate(rows):
+            given = self._given.get(b)
+            is_there = given is not None and row.data_ptr() == given.data_ptr() and len(row) == self._kept.get(b)
+            if not (is_there and row.is_contiguous()):
+                row = row.clone() if given is not None else row  # it may be a part of what is cleared
+                if given is not None:
+                    given.zero_()
+                self._masks[b, : len(row)] = row
+        return self._masks
+
+
+def mask_planes(num: int, size: tuple[int, int]) -> Tensor:
+    """Return zeros [num, H, W] bool on the CPU for the masks of a sample, if possible in its slots of a `MaskSlots`."""
+    place = _SLOTS.get()
+    given = place[0].give(place[1], num, size) if place else None
+    return untouched((num, *size), torch.bool) if given is None else given
+
+
+def kept_planes(planes: Tensor, num: int) -> Tensor:
+    """Return the first of the `mask_planes` of a sample, its masks; the others must be zeros."""
+    if (place := _SLOTS.get()) is not None:
+        place[0].keep(place[1], planes, num)
+    return planes[:num]

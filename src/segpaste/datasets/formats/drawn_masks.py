@@ -92,6 +92,11 @@ def read_segmentation(segmentation: object, window: Window, out: Tensor | None =
     return counts, shown
 
 
+def draw_through(window: Window, plane: Tensor, segmentation: object, size: Size) -> tuple[Counts, Shown]:
+    """Draw a segmentation of an image of (H, W), see `read_segmentation`."""
+    return read_segmentation(segmentation, window, plane)
+
+
 def lone_objects(
     path: Path,
     size: Size,

@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from segpaste.datasets.contract import Crowd
 from segpaste.datasets.entries import Box, CocoPoints, JsonRow, boxless, edges_of, has_segmentation
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.annotated_images import AnnotatedImages
-from segpaste.datasets.formats.drawn_masks import DrawnMasks, lone_objects, read_segmentation, whole
+from segpaste.datasets.formats.drawn_masks import DrawnMasks, draw_through, lone_objects, read_segmentation, whole
 from segpaste.datasets.formats.image_pixels import read_pixels, read_rgb
 from segpaste.datasets.formats.rle import decode_segmentation, expect_segmentation
 from segpaste.datasets.jitter import LargeScaleJitter
@@ -39,6 +39,7 @@ from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
 from segpaste.types.keypoints import MovingKeypoints, moved_points
 from segpaste.types.sampling import Window
+from segpaste.types.tensors import kept_planes, mask_planes
 
 UNREAD_REGIONS = "masks of crowd and ignored regions that cannot be read, instead of which the box is ignored, if any"
 EMPTY_REGIONS = "crowd and ignored regions with neither a mask nor a box"
@@ -163,23 +164,38 @@ class InstanceImages(AnnotatedImages):
         return self._jittered(record, seen, window, jitter.min_area_px)
 
     def _jittered(self, record: JsonRow, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
-        """Return the sample of a decoded image; masks are measured first, and drawn only if kept."""
-        measured = enumerate(self._measured(record, window), start=1)
-        kept = [(number, *one) for number, one in measured if one[2].area and one[2].area >= min_area_px]
-        masks = torch.zeros(len(kept), *window.size, dtype=torch.bool, device="cpu")
-        for mask, (*_, counts, _) in zip(masks, kept, strict=True):
-            windows.read_runs(counts, window, mask)
-        boxes = np.array([shown.box for *_, shown in kept], np.int64).reshape(-1, 4)
-        return DenseSample(
-            image=image,
-            boxes=boxes_of(boxes, window),
-            labels=torch.tensor([annotation["label"] for _, annotation, *_ in kept], dtype=torch.int64, device="cpu"),
-            instance_ids=torch.tensor([number for number, *_ in kept], dtype=torch.int32, device="cpu"),
-            instance_masks=InstanceMask(masks),
-            padding_mask=padding_of(window),
-            crowd_mask=CrowdMask(self._crowd_mask(record, window)) if self.has_crowds else None,
-            **self._keypoints(record, [annotation for _, annotation, *_ in kept], window),
-        )
+        """Return the sample of a decoded image."""
+        drawn, masks = self._seen(record, window, min_area_px)
+        annotations = [annotation for _, annotation, _ in drawn]
+        values = {
+            "image": image,
+            "boxes": boxes_of(np.array([shown.box for *_, shown in drawn], np.int64).reshape(-1, 4), window),
+            "labels": torch.tensor([row["label"] for row in annotations], dtype=torch.int64, device="cpu"),
+            "instance_ids": torch.tensor([number for number, *_ in drawn], dtype=torch.int32, device="cpu"),
+            "instance_masks": InstanceMask(masks),
+            "padding_mask": padding_of(window),
+            "crowd_mask": CrowdMask(self._crowd_mask(record, window)) if self.has_crowds else None,
+            "metric_depth": False,
+        }
+        return DenseSample._of_plain({**values, **self._keypoints(record, annotations, window)})
+
+    def _seen(self, record: JsonRow, window: Window, min_area_px: float) -> tuple[list[Any], Tensor]:
+        """Return the instances that are large enough in a window: number among all, annotation, measures; masks."""
+        planes = mask_planes(len(record["annotations"]), window.size)
+        drawn, instances = list[tuple[int, JsonRow, Shown]](), list[int]()
+        for annotation in record["annotations"]:
+            plane = planes[len(drawn)]
+            _, shown = self._decoded(partial(draw_through, window, plane), record, annotation)
+            if not shown.source_area:
+                self._leave_out(annotation["id"])
+                continue
+            instances.append(annotation["id"])
+            if shown.area >= max(min_area_px, 1):
+                drawn.append((len(instances), annotation, shown))
+            elif shown.area:
+                plane.zero_()
+        self._remember(record["id"], instances)
+        return drawn, kept_planes(planes, len(drawn))
 
     def _measured(self, record: JsonRow, window: Window) -> list[tuple[JsonRow, Counts, Shown]]:
         """Return the annotations that are instances, with their run lengths and their measures in a window."""

@@ -104,9 +104,12 @@ def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[n
     counts = segmentation.get("counts")
     if isinstance(counts, str):
         return counts.encode()
-    if isinstance(counts, list) and all(type(count) is int for count in counts):
+    if isinstance(counts, list) and set(map(type, counts)) <= {int}:
         too_long = size[0] * size[1] + 1  # a wrong length may exceed int64, and must stay wrong
-        return np.array([max(-1, min(count, too_long)) for count in counts], np.int64)
+        try:
+            return np.array(counts, np.int64).clip(-1, too_long)
+        except OverflowError:
+            return np.array([max(-1, min(count, too_long)) for count in counts], np.int64)
     raise ValueError(f"expected 'counts' as text or as a list of integers, got {counts!r:.40}")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from itertools import compress
+from itertools import compress, product
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ from segpaste.datasets.large_json.index import Column, id_column, join_columns
 from segpaste.datasets.tables import INSTANCES, SEGMENTS, AnnotationTables, Images
 
 _MANY_CLASSES = 1 << 16
+_LACKS = {which: tuple(compress(COCO_KEYS, which)) for which in product((False, True), repeat=len(COCO_KEYS))}
+"""The keys that an entry lacks, by which those are: one tuple for all entries, since a file has many."""
 
 
 def list_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | None = None) -> Listing:
@@ -116,7 +118,7 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
                 without_box.append(row["id"])
             mask = None if outline is None else _Segmentation(row_at, place, row["id"])
             known, has_points = label if label >= 0 else None, any(points[2::3]) if points else False
-            lacks = tuple(key for key in COCO_KEYS if row.get(key) is None)
+            lacks = _LACKS[tuple(row.get(key) is None for key in COCO_KEYS)]
             found = ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points, lacks=lacks)
             is_ignored = kind == IGNORED and not row.get("iscrowd")
             num_points = len(points or ()) // 3

@@ -34,6 +34,8 @@ from segpaste.datasets.repeated_ids import DROPPED, RENUMBERED, RepeatedIds
 from segpaste.datasets.tables import CLASS_LISTS, INSTANCES, AnnotationTables, Images
 
 _TABLES = {"images", "annotations", "categories"}
+_NUM_RECENT, _FEW_ENTRIES = 16, 1000
+"""Images whose records are kept, and annotations of an image above which its record is not."""
 
 
 def image_columns(tables: AnnotationTables, images: Images) -> dict[str, Column]:
@@ -262,6 +264,22 @@ class CocoAnnotations(IndexedAnnotations):
         return {DROPPED if self.repeated_ids == "drop" else RENUMBERED: num} if num else {}
 
 
+class _Recent:
+    """Records of the last images, for callers that ask for several facts of one."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, JsonRow] = {}
+
+    def get(self, index: int, decode: Callable[[int], JsonRow]) -> JsonRow:
+        """Return the record of an image, which must not be changed; it is decoded if it is not among the last."""
+        if (found := self._found.get(index)) is not None:
+            return found
+        found = decode(index)
+        self._found = {} if len(self._found) >= _NUM_RECENT else self._found  # so that threads need no lock
+        self._found[index] = found
+        return found
+
+
 class CocoRecords(IndexedRecords):
     """Images of a file of instances.
 
@@ -273,10 +291,16 @@ class CocoRecords(IndexedRecords):
     def __init__(self, file: AnnotationFile, index: Index, categories: Categories) -> None:
         super().__init__(file, index)
         self._categories = categories
+        self._recent = _Recent()
         self.has_crowds: bool = index.facts["has_crowds"]
         self.are_boxes = bool((index.arrays["kinds"] == INSTANCE).any()) and not index.facts["has_masks"]
 
     def __getitem__(self, index: Any) -> Any:
+        place, firsts = self._place(index), self._columns["firsts"]
+        is_small = firsts[place + 1] - firsts[place] <= _FEW_ENTRIES
+        return self._recent.get(place, self._record) if is_small else self._record(place)
+
+    def _record(self, index: int) -> JsonRow:
         image = self.image_row(index)
         labels, kinds = self._column("labels", index), self._column("kinds", index)
         instances: list[JsonRow] = []
