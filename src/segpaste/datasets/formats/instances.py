@@ -156,11 +156,9 @@ class InstanceImages(AnnotatedImages):
         seen = jitter.read(image, reduced)
         if seen is None:
             sample = jitter(self[index], seed)
-            return (
-                sample
-                if reduced == window
-                else replace(sample, image=jitter.show(without_objects(image), reduced).image)
-            )
+            if reduced == window:
+                return sample
+            return replace(sample, image=jitter.show(without_objects(image), reduced).image)
         return self._jittered(record, seen, window, jitter.min_area_px)
 
     def _jittered(self, record: JsonRow, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
@@ -246,8 +244,7 @@ class InstanceImages(AnnotatedImages):
 
     def _read_image(self, record: JsonRow) -> Tensor:
         """Return the image of a record, [3, H, W] uint8."""
-        size = record["height"], record["width"]
-        return read_rgb(self.image_path(record), size, drawn_upright=self.drawn_upright)
+        return read_rgb(self.image_path(record), (record["height"], record["width"]), drawn_upright=self.drawn_upright)
 
     def _keypoints(self, record: JsonRow, annotations: list[JsonRow], window: Window | None = None) -> dict[str, Any]:
         """Return the keypoint fields of instances in a window; empty if the file has no keypoints."""

@@ -104,7 +104,6 @@ def source_offsets(plan, at, y, x, width):
 
 @triton.jit
 def source_steps(plan, at, row_stride, col_stride):
-    """Return the strides in the source of entries of the tables of y and of x."""
+    """Return the strides in the source of entries of the tables of y and of x, in 32 bits if the strides are."""
     swaps = tl.load(plan.swap_axes + at) != 0
-    row_stride, col_stride = tl.cast(row_stride, tl.int64), tl.cast(col_stride, tl.int64)
     return tl.where(swaps, col_stride, row_stride), tl.where(swaps, row_stride, col_stride)

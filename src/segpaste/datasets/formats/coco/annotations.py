@@ -30,12 +30,13 @@ from segpaste.datasets.large_json.index import (
     positions_in,
     unpack_text,
 )
+from segpaste.datasets.large_json.recent import RecentRecords
 from segpaste.datasets.repeated_ids import DROPPED, RENUMBERED, RepeatedIds
 from segpaste.datasets.tables import CLASS_LISTS, INSTANCES, AnnotationTables, Images
 
 _TABLES = {"images", "annotations", "categories"}
-_NUM_RECENT, _FEW_ENTRIES = 16, 1000
-"""Images whose records are kept, and annotations of an image above which its record is not."""
+_FEW_ENTRIES = 1000
+"""Annotations of an image above which its record is not kept."""
 
 
 def image_columns(tables: AnnotationTables, images: Images) -> dict[str, Column]:
@@ -264,22 +265,6 @@ class CocoAnnotations(IndexedAnnotations):
         return {DROPPED if self.repeated_ids == "drop" else RENUMBERED: num} if num else {}
 
 
-class _Recent:
-    """Records of the last images, for callers that ask for several facts of one."""
-
-    def __init__(self) -> None:
-        self._found: dict[int, JsonRow] = {}
-
-    def get(self, index: int, decode: Callable[[int], JsonRow]) -> JsonRow:
-        """Return the record of an image, which must not be changed; it is decoded if it is not among the last."""
-        if (found := self._found.get(index)) is not None:
-            return found
-        found = decode(index)
-        self._found = {} if len(self._found) >= _NUM_RECENT else self._found  # so that threads need no lock
-        self._found[index] = found
-        return found
-
-
 class CocoRecords(IndexedRecords):
     """Images of a file of instances.
 
@@ -291,7 +276,7 @@ class CocoRecords(IndexedRecords):
     def __init__(self, file: AnnotationFile, index: Index, categories: Categories) -> None:
         super().__init__(file, index)
         self._categories = categories
-        self._recent = _Recent()
+        self._recent = RecentRecords()
         self.has_crowds: bool = index.facts["has_crowds"]
         self.are_boxes = bool((index.arrays["kinds"] == INSTANCE).any()) and not index.facts["has_masks"]
 
