@@ -70,7 +70,7 @@ CEILINGS: dict[str, int] = {
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 151,
+    "files of segpaste augment": 153,
     "records of segpaste augment": 85,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 28,

@@ -46,6 +46,8 @@ INEXACT = re.compile(
 """Fused, or left for the assembler to fuse; approximate; flushing small numbers to zero."""
 
 CEILINGS = {"REG": 128, "STACK": 0, "SHARED": 48 * 1024}
+SPILLS = {"paste": 8}
+"""Bytes of stack that a kernel may need: two launches on cards of 80 spill a number, since sources may be turned."""
 CARDS = (80, 90, 100)
 NUM_SHARES = 2
 RECORD = Path(__file__).parents[1] / "golden" / "compiled_kernels.json"
@@ -124,7 +126,8 @@ def excesses(kernel: Any) -> list[str]:
         done = subprocess.run([reader, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True)
     found = {name: int(value) for name, value in re.findall(r"(REG|STACK):(\d+)", done.stdout)}
     found["SHARED"] = kernel.metadata.shared
-    return [f"{name}:{found[name]}>{most}" for name, most in CEILINGS.items() if found[name] > most]
+    ceilings = {**CEILINGS, "STACK": SPILLS.get(kernel.metadata.name, 0)}
+    return [f"{name}:{found[name]}>{most}" for name, most in ceilings.items() if found[name] > most]
 
 
 def digest_of(card: int, launch: Launch) -> str:

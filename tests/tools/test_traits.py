@@ -33,7 +33,7 @@ EVERY_IMAGE = WHOLE_LAYOUTS | {"missing_test"}
 """Probes of which all images have the trait."""
 FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "box_only"): {"mixed_rows", "box_among_masks"},
-    ("coco", "flat_boxes"): {"flat_box", "box_only", "thin"},
+    ("coco", "flat_boxes"): {"flat_box", "zero_box", "box_only", "thin"},
     ("coco", "no_pixel"): {"thin"},
     ("coco", "other_points"): {"keypoints"},
     ("coco", "no_num_keypoints"): {"keypoints"},
@@ -58,7 +58,8 @@ FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("yolo", "stale_alone"): {"stale_path"},
     ("yolo", "listed_bare"): {"listed"},
     ("yolo", "gif_named_jpg"): {"palette"},
-    ("yolo", "zero_box"): {"thin", "box_rows", "box_only", "box_among_masks"},
+    ("yolo", "zero_box"): {"flat_box", "thin", "box_rows", "box_only", "box_among_masks"},
+    ("yolo", "flat_outline"): {"no_pixel"},
     ("panoptic", "same_name"): {"subfolder"},
     ("panoptic", "crowd_twice"): {"crowd"},
 }

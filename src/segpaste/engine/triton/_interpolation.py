@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from segpaste.engine.triton import _packed_slots
-from segpaste.engine.triton._tiles import pixel_offsets, source_offsets, source_steps
+from segpaste.engine.triton._tiles import pixel_offsets, source_offsets
 from segpaste.types import sampling
 
 _EDGE_FRAC = tl.constexpr(sampling.DEPTH_EDGE_FRAC)
@@ -125,6 +125,20 @@ def colours_at(planes, b, rows, cols):
 
 
 @triton.jit
+def _tap_at(plan, at, source, row, y, x):
+    """Return pointers to the first channel of the source pixels that tables of y and x name.
+
+    The flag is read each time, for registers that hold it or strides through the loops are more than there are.
+    """
+    if tl.load(plan.swap_axes + at) != 0:
+        picture = source.images + row * source.batch_stride + x[None, :].to(tl.int64) * source.row_stride
+        taps = picture + y[:, None].to(tl.int64) * source.col_stride
+    else:
+        taps = colours_at(source, row, y, x)
+    return taps
+
+
+@triton.jit
 def paste_colours(out, target, source, plan, held, b, at, row, rows, cols, shown, TAPS: tl.constexpr):
     """Write filtered source pixels, summed down the columns first; a weight of 0 adds nothing, not even a NaN.
 
@@ -134,8 +148,6 @@ def paste_colours(out, target, source, plan, held, b, at, row, rows, cols, shown
     on_row, on_col = rows < out.height, cols < out.width
     num_down = _num_used(plan.y_filter_weight, y_first, on_row, out.height, plan.num_taps, TAPS)
     num_across = _num_used(plan.x_filter_weight, x_first, on_col, out.width, plan.num_taps, TAPS)
-    picture = source.images + row * source.batch_stride
-    y_step, x_step = source_steps(plan, at, source.row_stride, source.col_stride)
     for c in range(0, out.num_channels, 3):
         more = tl.full(shown.shape, out.num_channels - 1 - c, tl.int32)  # a block, as Triton's interpreter needs it
         none = _no_colour(target.images, shown)
@@ -148,8 +160,7 @@ def paste_colours(out, target, source, plan, held, b, at, row, rows, cols, shown
                 y = tl.load(plan.y_filter_idx + y_first + i * out.height, mask=on_row, other=0)
                 down = tl.load(plan.y_filter_weight + y_first + i * out.height, mask=on_row, other=0)
                 used = shown & (down != 0)[:, None] & (across != 0)[None, :]
-                tap = picture + y[:, None].to(tl.int64) * y_step + x[None, :].to(tl.int64) * x_step
-                tap += tl.cast(c, tl.int64) * source.channel_stride
+                tap = _tap_at(plan, at, source, row, y, x) + tl.cast(c, tl.int64) * source.channel_stride
                 weight = down[:, None].to(first.dtype)
                 column += tl.load(tap, mask=used, other=0).to(first.dtype) * weight
                 tap += source.channel_stride

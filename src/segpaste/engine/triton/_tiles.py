@@ -98,12 +98,8 @@ def source_offsets(plan, at, y, x, width):
     Own arguments:
         width: of the source.
     """
-    down, across = source_steps(plan, at, width, 1)
-    return y[:, None].to(tl.int64) * down + x[None, :].to(tl.int64) * across
-
-
-@triton.jit
-def source_steps(plan, at, row_stride, col_stride):
-    """Return the strides in the source of entries of the tables of y and of x, in 32 bits if the strides are."""
-    swaps = tl.load(plan.swap_axes + at) != 0
-    return tl.where(swaps, col_stride, row_stride), tl.where(swaps, row_stride, col_stride)
+    if tl.load(plan.swap_axes + at) != 0:
+        offsets = x[None, :].to(tl.int64) * width + y[:, None]
+    else:
+        offsets = pixel_offsets(y, x, width)
+    return offsets
