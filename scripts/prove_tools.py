@@ -141,8 +141,20 @@ def observe(name: str, folder: Path) -> dict[str, Any]:
     )
     if run.returncode:
         raise RuntimeError(f"{name}: {run.stdout[-2000:]}{run.stderr[-4000:]}")
-    found: dict[str, Any] = json.loads(result.read_text())
+    found: dict[str, Any] = json.loads(_without_places(result.read_text(), folder))
     return {tool: {**of, "left_out": left_out.get(tool, {})} for tool, of in found.items()}
+
+
+def _without_places(text: str, folder: Path) -> str:
+    """Return results without the folders of this machine, which errors of tools name."""
+    for place, name in (
+        (folder, "."),
+        (Path(sys.prefix), ".venv"),
+        (ROOT.parent / "datasets", "datasets"),
+        (Path.home(), "~"),
+    ):
+        text = text.replace(str(place), name)
+    return text
 
 
 def tools_of(name: str) -> list[Tool]:
@@ -189,10 +201,14 @@ def differences(
 
 
 def _told_effects(left_out: Iterable[str]) -> set[str]:
-    """Return the effects that a conversion told: those of the check at its end, and objects lost, if it lost some."""
+    """Return the effects that a conversion told: those of the check at its end, and objects lost, if it lost some.
+
+    Of an object that is left out, a map has void; a tool that takes void for a class gives it that one.
+    """
     told = {what.rpartition(": ")[2] for what in left_out}
     some_lost = {"object_lost", "points_lost"} if told - {*EFFECTS} else set()
-    return (told & {*EFFECTS}) | some_lost
+    as_void = {"class_changed"} if some_lost and "crowd_kept" in told else set()
+    return (told & {*EFFECTS}) | some_lost | as_void
 
 
 def main() -> int:

@@ -155,12 +155,6 @@ def _has_points(points: Sequence[Sequence[float]], num: int, mask: Mask) -> bool
     return sum(v > 0 and x1 <= x <= x2 and y1 <= y <= y2 for x, y, v in points) >= num
 
 
-def _has_points(points: Sequence[Sequence[float]], num: int, mask: Mask) -> bool:
-    """Whether as many points as the object has are visible, and lie in its box."""
-    x1, y1, x2, y2 = _box(mask)
-    return sum(v > 0 and x1 <= x <= x2 and y1 <= y <= y2 for x, y, v in points) >= num
-
-
 def _painted(pixels: NDArray[np.uint8], colour: Sequence[int]) -> Mask:
     """Return the pixels of a colour, but for what JPEG makes of it."""
     painted: Mask = (np.abs(pixels.astype(int) - np.asarray(colour)) < _SAME_COLOUR).all(2)

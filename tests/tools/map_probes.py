@@ -36,11 +36,13 @@ class MapProbe(Probe):
         map_mode: mode in Pillow of the maps of images with the trait: ``RGB``, ``RGBA``, ``P``, ``L`` or ``I;16``.
         void: value of crowd regions in maps of classes.
         ground: value of what is not painted in maps of classes.
+        has_segments: False if what is not painted on images with the trait is void in panoptic maps, and no segment.
     """
 
     map_mode: str = "RGB"
     void: int = 255
     ground: int = 0
+    has_segments: bool = True
 
 
 def _with(first: Object, **options: Any) -> MapProbe:
@@ -63,6 +65,9 @@ def panoptic_probes(shared: Mapping[str, Probe]) -> dict[str, Probe]:
         "no_box": _with(replace(_PLAIN, entry={"bbox": None})),
         "no_iscrowd": _with(replace(_PLAIN, entry={"iscrowd": None})),
         "other_area": _with(replace(_PLAIN, entry={"area": 4 * 40 * 34})),
+        "no_segments": MapProbe((Picture(objects=()),), has_segments=False),
+        "image_negative": MapProbe((special,), image_ids=(1, -1)),
+        "category_negative": MapProbe((special,), ids=(-1, 1, 2)),
         "map_alpha": MapProbe((special,), map_mode="RGBA"),
         "map_palette": MapProbe((special,), map_mode="P"),
         "map_grey": MapProbe((special,), map_mode="L"),
@@ -92,15 +97,15 @@ def write_panoptic(probe: Probe, folder: Path) -> None:
     assert isinstance(probe, MapProbe)
     ground = max(probe.ids) + 1
     rows, images = list[dict[str, Any]](), list[dict[str, Any]]()
-    for image_id, picture in enumerate(probe.images, start=1):
-        name = _map_name(picture)
-        ids = np.full((HEIGHT, WIDTH), 1)
-        segments = [_segment(ids == 1, 1, ground, picture)]
+    for image_id, picture in zip(probe.image_ids or range(1, 9), probe.images, strict=False):
+        name, has_ground = _map_name(picture), probe.has_segments or picture not in probe.pictures
+        ids, segments = np.full((HEIGHT, WIDTH), int(has_ground)), list[dict[str, Any]]()
         for number, found in enumerate(picture.objects, start=2):
             ids[found.mask()] = number
             own = _segment(found.mask(), number, probe.ids[found.label], picture)
             segments.append({**own, "iscrowd": int(found.is_crowd), **found.entry})
-        segments[0] = _segment(ids == 1, 1, ground, picture)
+        if has_ground:
+            segments.insert(0, _segment(ids == 1, 1, ground, picture))
         segments = [{key: value for key, value in row.items() if value is not None} for row in segments]
         images.append({"id": image_id, "file_name": picture.name, "height": picture.height, "width": WIDTH})
         rows.append({"image_id": image_id, "file_name": name, "segments_info": segments})

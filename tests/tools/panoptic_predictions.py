@@ -36,7 +36,11 @@ def false_maps(folder: Path) -> list[Result]:
     thing = json.loads((folder / "panoptic.json").read_text())["categories"][0]["id"]
     results = perfect_maps(folder)
     for row in results:
-        if len(row["segments_info"]) == 1:
+        if not row["segments_info"]:
+            row["segments_info"] = [{"id": 1, "category_id": thing}]
+            path = folder / FOUND / row["file_name"]
+            Image.new("RGB", Image.open(path).size, (1, 0, 0)).save(path)
+        elif len(row["segments_info"]) == 1:
             row["segments_info"][0]["category_id"] = thing
     return results
 

@@ -22,7 +22,7 @@ from segpaste.datasets.checking.tools.traits import TRAITS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
-from prove_tools import PROGRAMS, RESULTS, differences
+from prove_tools import PROGRAMS, RESULTS, ROOT, _told_effects, _without_places, differences
 
 TraitsOf = dict[tuple[str, str], frozenset[str]]
 
@@ -110,6 +110,18 @@ def test_a_tool_without_results_and_results_without_a_tool_are_reported(traits_o
     results = _results()
     results["other"] = results.pop("sahi")
     assert [*differences(results, traits_of, TOOLS)] == ["sahi: has no result", "other: has results and no rules"]
+
+
+def test_results_name_no_folder_of_the_machine(tmp_path: Path) -> None:
+    told = f"{tmp_path}/a.png, {sys.prefix}/lib/b.py, {ROOT.parent}/datasets/c"
+    assert _without_places(told, tmp_path) == "./a.png, .venv/lib/b.py, datasets/c"
+    assert not re.search(r"[' ](/tmp|/home|/work|/root|/usr)", RESULTS.read_text())
+
+
+def test_an_object_that_a_map_leaves_out_may_get_the_class_of_void() -> None:
+    lost, void = "objects without a mask", "maps with void 255: crowd_kept"
+    assert "class_changed" in _told_effects([lost, void])
+    assert not any("class_changed" in _told_effects(told) for told in ([], [lost], [void]))
 
 
 def test_what_was_installed_is_what_the_rules_are_about() -> None:

@@ -33,7 +33,7 @@ EVERY_IMAGE = WHOLE_LAYOUTS | {"missing_test"}
 """Probes of which all images have the trait."""
 FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "box_only"): {"mixed_rows", "box_among_masks"},
-    ("coco", "flat_boxes"): {"flat_box", "zero_box", "box_only", "thin"},
+    ("coco", "flat_boxes"): {"flat_box", "box_only", "thin"},
     ("coco", "no_pixel"): {"thin"},
     ("coco", "other_points"): {"keypoints"},
     ("coco", "no_num_keypoints"): {"keypoints"},
@@ -58,10 +58,11 @@ FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("yolo", "stale_alone"): {"stale_path"},
     ("yolo", "listed_bare"): {"listed"},
     ("yolo", "gif_named_jpg"): {"palette"},
-    ("yolo", "zero_box"): {"flat_box", "thin", "box_rows", "box_only", "box_among_masks"},
-    ("yolo", "flat_outline"): {"no_pixel"},
+    ("yolo", "flat_box"): {"no_pixel"},
+    ("yolo", "flat_boxes"): {"flat_box", "thin", "box_rows", "box_only"},
     ("panoptic", "same_name"): {"subfolder"},
     ("panoptic", "crowd_twice"): {"crowd"},
+    ("panoptic", "no_segments"): {"no_objects"},
 }
 OF_IMAGE = {name for name, trait in TRAITS.items() if trait.of_image}
 SPLIT_OF_IMAGES = {"same_stem", "same_name", "no_class_lists", "box_rows", "byte_order_mark", "image_negative"}

@@ -14,7 +14,7 @@ from labelformat.formats import (
     COCOInstanceSegmentationOutput,
     YOLOv8InstanceSegmentationInput,
 )
-from probes import CLASSES
+from painted import CLASSES
 from sahi.slicing import slice_coco
 from written_coco import read_written
 from yolo_layouts import data_file, folders_of

@@ -150,6 +150,7 @@ def _of_all(change: Callable[[Path], object], below: str = "") -> Layout:
 
 
 _THIN = Object(((40, 16, 41, 50),))
+_BOXES = tuple(replace(of, form="box") for of in ORDINARY)
 LAYOUTS: Mapping[str, Layout] = {
     "no_yaml": _of_all(_without_yaml),
     "other_yaml": _of_all(_yaml("path: {folder}\ntrain: images\nval: images\n", "animals.yaml")),
@@ -172,12 +173,15 @@ LAYOUTS: Mapping[str, Layout] = {
     "jp2": Layout((Stored("special.jp2", content="JPEG2000"),)),
     "mpo": Layout((Stored("special.mpo", content="MPO"),)),
     "gif_named_jpg": Layout((Stored("special.jpg", content="GIF"),)),
-    "zero_box": Layout(
-        (Picture(objects=(Object(((0, 0, 1, 34),), form="box"), replace(ORDINARY[1], form="box"))),),
+    "flat_boxes": Layout(
+        (Picture(objects=(Object(((0, 0, 1, 34),), form="box"), _BOXES[1])),),
+        ordinary=Picture("ordinary.png", _BOXES),
         change=_first_row(_row(0.4, 17, 0, 34)),
     ),
-    "flat_outline": Layout(
-        (Picture(objects=(_THIN, ORDINARY[1])),), change=_first_row(_row(40.5, 16, 40.5, 50, 40.5, 33))
+    "flat_box": Layout((Picture(objects=(_THIN, ORDINARY[1])),), change=_first_row(_row(40.5, 16, 40.5, 50, 40.5, 33))),
+    "no_pixel": Layout(
+        (Picture(objects=(Object(((20, 16, 21, 17),)), ORDINARY[1])),),
+        change=_first_row(_row(20, 16, 20.2, 16, 20.2, 16.2)),
     ),
 }
 """Probes of YOLO's labels, by trait."""

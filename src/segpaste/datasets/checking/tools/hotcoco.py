@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segpaste.datasets.checking.tools.degenerate import FLAT_UNMATCHED, NO_PIXEL_UNMATCHED, stops
-from segpaste.datasets.checking.tools.panopticapi import CROWD_TWICE, MAP_GREY, OTHER_AREA
+from segpaste.datasets.checking.tools.panopticapi import CROWD_TWICE, MAP_GREY, NO_SEGMENTS, OTHER_AREA
 from segpaste.datasets.checking.tools.pycocotools import IGNORED, unmatched_outline
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
@@ -41,6 +41,13 @@ PANOPTIC = Tool(
     _VERSIONS,
     "evaluates",
     ("panoptic",),
-    (OTHER_AREA, CROWD_TWICE, MAP_GREY),
+    (
+        OTHER_AREA,
+        CROWD_TWICE,
+        MAP_GREY,
+        NO_SEGMENTS,
+        Rule("panoptic", "image_negative", "stops", _IDS, "number images from 1"),
+        Rule("panoptic", "category_negative", "stops", _IDS, "number categories from 1"),
+    ),
     ("coco-panoptic", None),
 )

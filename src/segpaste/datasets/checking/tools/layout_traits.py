@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject, Listing
-from segpaste.datasets.checking.tools.trait import ListedSplit, Place, Shape, Trait
+from segpaste.datasets.checking.tools.trait import ListedSplit, Place, Trait
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import ImageHead
 from segpaste.datasets.formats.yolo.data import listed_images, read_yaml
@@ -169,19 +169,6 @@ def _gif_named_jpg(image: ListedImage, head: ImageHead | None, objects: Sequence
     return False
 
 
-def _zero_box(shape: Shape) -> bool:
-    """Whether a box without a mask has no width or no height."""
-    box = None if shape.found.is_crowd or shape.found.segmentation is not None else shape.box
-    return box is not None and (box[0] == box[2] or box[1] == box[3])
-
-
-def _flat_outline(shape: Shape) -> bool:
-    """Whether all points of an outline have one x or one y."""
-    polygons = [] if shape.found.is_crowd else shape.polygons or []
-    numbers = [value for polygon in polygons for value in polygon]
-    return bool(numbers) and (len({*numbers[0::2]}) == 1 or len({*numbers[1::2]}) == 1)
-
-
 OF_LAYOUTS: Mapping[str, Trait] = MappingProxyType(
     {
         "no_yaml": Trait("images of a folder without a data YAML", of_split=_no_yaml),
@@ -194,11 +181,9 @@ OF_LAYOUTS: Mapping[str, Trait] = MappingProxyType(
             for name in ("avif", "jp2", "mpo")
         },
         "gif_named_jpg": Trait("GIFs under another suffix", of_image=_gif_named_jpg),
-        "zero_box": Trait("boxes without a width or a height", of_object=_zero_box),
-        "flat_outline": Trait("outlines whose points are on a vertical or a horizontal line", of_object=_flat_outline),
     }
 )
-"""Traits of the files of YOLO datasets, and of rows without an area."""
+"""Traits of the files of YOLO datasets."""
 
 OF_DATA_YAML = frozenset({"no_yaml", *_OF_YAML})
 """Those of the file that a tool is started from; of a tool with a file of its own they are not told."""

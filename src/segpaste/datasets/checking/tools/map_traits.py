@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 
 import numpy as np
 
+from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject
 from segpaste.datasets.checking.tools.trait import ListedSplit, Place, Trait
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.segments import read_segment_ids
-from segpaste.datasets.formats.image_files import read_head
+from segpaste.datasets.formats.image_files import ImageHead, read_head
 from segpaste.datasets.formats.stored_pixels import read_stored
 
 _VOID = 255
@@ -40,6 +41,11 @@ def _crowd_twice(split: ListedSplit) -> Iterator[Place]:
     crowds = [of for of in split.listing.objects if of.is_crowd] if split.listing.format == "panoptic" else []
     counts = Counter((of.image, of.label) for of in crowds)
     yield from (Place(of.image, of.id) for of in crowds if counts[of.image, of.label] > 1)
+
+
+def _no_segments(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    """Whether an image has a panoptic map without a segment, so that all of it is void."""
+    return image.map_path is not None and not objects
 
 
 def _map_mode(split: ListedSplit, modes: tuple[str, ...], formats: tuple[str, ...]) -> Iterator[Place]:
@@ -95,6 +101,7 @@ OF_MAPS: Mapping[str, Trait] = MappingProxyType(
     {
         "other_area": Trait("segments with another area than their pixels", of_split=_other_area),
         "crowd_twice": Trait("crowd regions, several of a class in an image", of_split=_crowd_twice),
+        "no_segments": Trait("panoptic maps without a segment", of_image=_no_segments),
         "map_alpha": Trait(
             "maps with an alpha channel", of_split=partial(_map_mode, modes=("RGBA", "LA", "PA"), formats=_BOTH)
         ),

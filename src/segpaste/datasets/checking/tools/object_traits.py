@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.checking.tools.trait import Shape, Trait
+from segpaste.datasets.entries import Box
 from segpaste.datasets.formats.rle import decode_segmentation
 
 _ROUNDED_PX = 0.01
@@ -116,15 +117,17 @@ def _outside(shape: Shape) -> bool:
     if not _is_object(shape):
         return False
     height, width = shape.size
-    if shape.polygons:
-        points = _points(shape.polygons)
-        edges = (*points.min(0, initial=0.0), *points.max(0, initial=0.0))
-    elif shape.box is not None:
-        edges = shape.box
-    else:
+    edges = shape.box if not shape.polygons else _extent(shape.polygons)
+    if edges is None:
         return False
     x1, y1, x2, y2 = edges
     return bool(min(x1, y1) < -_ROUNDED_PX or x2 > width + _ROUNDED_PX or y2 > height + _ROUNDED_PX)
+
+
+def _extent(polygons: Sequence[object]) -> Box | None:
+    """Return the box of polygons; None if they have no point."""
+    points = _points(polygons)
+    return (*points.min(0).tolist(), *points.max(0).tolist()) if len(points) else None
 
 
 def _points(polygons: Sequence[object]) -> NDArray[np.float64]:
@@ -142,7 +145,10 @@ def _area_zero(shape: Shape) -> bool:
 
 
 def _flat_box(shape: Shape) -> bool:
+    """Whether a box has no width or no height; that of an outline, if there is none beside it, as in YOLO's rows."""
     box = shape.box
+    if box is None and shape.polygons and not shape.found.lacks:
+        box = _extent(shape.polygons)
     return _is_object(shape) and box is not None and (box[2] <= box[0] or box[3] <= box[1])
 
 

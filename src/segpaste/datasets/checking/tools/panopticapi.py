@@ -22,6 +22,13 @@ CROWD_TWICE = Rule(
     "predictions are excused in the last crowd region of each class and image; in the others they are false ones",
     "join those of a class and image: segpaste convert DATASET --for {tool} --out DIR",
 )
+NO_SEGMENTS = Rule(
+    "panoptic",
+    "no_segments",
+    "background_lost",
+    "all of the image is void, over which no prediction is a false one",
+    "make what is around the objects a segment",
+)
 MAP_GREY = Rule(
     "panoptic",
     "map_grey",
@@ -51,6 +58,14 @@ TOOL = Tool(
     ("0.2.0",),
     "evaluates",
     ("panoptic",),
-    (lacks("no_area", "area"), lacks("no_iscrowd", "iscrowd"), OTHER_AREA, CROWD_TWICE, MAP_GREY, MAP_PALETTE),
+    (
+        lacks("no_area", "area"),
+        lacks("no_iscrowd", "iscrowd"),
+        OTHER_AREA,
+        CROWD_TWICE,
+        MAP_GREY,
+        MAP_PALETTE,
+        NO_SEGMENTS,
+    ),
     ("coco-panoptic", None),
 )

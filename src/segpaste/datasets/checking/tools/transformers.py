@@ -62,6 +62,13 @@ _WITH_MASKS = (
 _PANOPTIC = (
     lacks("no_area", "area"),
     lacks("no_iscrowd", "iscrowd"),
+    Rule(
+        "panoptic",
+        "no_segments",
+        "stops",
+        "an image whose map has no segment ends the run with a RuntimeError",
+        "leave these images out, or make what is around the objects a segment",
+    ),
     Rule("panoptic", "oriented", "shifted", MAPS_ORIENTED, TURN_MAPS),
     Rule(
         "panoptic",

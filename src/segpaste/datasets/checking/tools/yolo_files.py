@@ -25,7 +25,14 @@ def _of_traits(traits: Sequence[str], effect: Effect, says: str, advice: str) ->
     return tuple(Rule("yolo", trait, effect, says, advice) for trait in traits)
 
 
-_FLAT_LOST = _of_traits(("zero_box", "flat_outline"), "object_lost", _NO_AREA, _REMOVE_ROWS)
+_FLAT_LOST = Rule("yolo", "flat_box", "object_lost", _NO_AREA, _REMOVE_ROWS)
+_NO_PIXEL = Rule(
+    "yolo",
+    "no_pixel",
+    "mask_changed",
+    "an outline that encloses the centre of no pixel becomes a mask without a pixel",
+    _COCO,
+)
 _LABEL_LOST = Rule("yolo", "label_suffix", "object_lost", _UNREAD_LABEL, _TEXT_SUFFIX)
 _NO_YAML_WRITTEN = _stops("no_yaml", says=_NO_YAML, advice=f"write one; {_WRITE}")
 
@@ -80,7 +87,7 @@ RFDETR = (
     ),
     _LABEL_LOST,
     *_of_traits(("avif", "jp2"), "image_lost", _UNREAD_IMAGE, _AS_OTHERS),
-    *_FLAT_LOST,
+    _FLAT_LOST,
 )
 
 LIBREYOLO = (
@@ -102,7 +109,7 @@ LIBREYOLO = (
     ),
     _LABEL_LOST,
     *_of_traits(("avif", "jp2", "mpo"), "image_lost", _UNREAD_IMAGE, "save the images as PNG or JPEG"),
-    *_FLAT_LOST,
+    _FLAT_LOST,
 )
 
 LIGHTLY_TRAIN = (
@@ -138,7 +145,7 @@ SUPERVISION = (
     _stops("no_yaml", says="the names of the classes are read from a data.yaml, and there is none", advice=_COCO),
     _LABEL_LOST,
     *_of_traits(("avif", "jp2"), "image_lost", _UNREAD_IMAGE, _COCO),
-    Rule("yolo", "flat_outline", "mask_changed", "an outline without an area becomes a mask without a pixel", _COCO),
+    _NO_PIXEL,
 )
 
 LABELFORMAT = (
@@ -154,7 +161,7 @@ LABELFORMAT = (
     ),
     _stops("label_suffix", says="a label file that is not found ends with an error", advice=_TEXT_SUFFIX),
     *_of_traits(("avif", "jp2", "mpo"), "image_lost", _UNREAD_IMAGE, _COCO),
-    Rule("yolo", "flat_outline", "mask_changed", "an outline without an area becomes a mask without a pixel", _COCO),
+    _NO_PIXEL,
 )
 
 GLOBOX = _of_traits(
