@@ -21,6 +21,10 @@ from segpaste.engine import use_backend
 # holds for the processes that they start.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Ray reads its mode of authentication once in a process, and without this writes a token into the home folder. A
+# cluster that is started later with another mode could not call this process, and its actors would die.
+os.environ["RAY_AUTH_MODE"] = "disabled"
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 # too_slow measures the machine rather than the test, so a busy machine would fail a good test.
 settings.register_profile(

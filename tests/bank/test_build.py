@@ -426,19 +426,16 @@ def ray() -> Iterator[None]:
     """A small Ray on this machine; what comes after it should not fork, so it is for the last test."""
     import ray
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "disabled")
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(
-            address="local",
-            num_cpus=2,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="ERROR",
-            object_store_memory=80 << 20,
-        )
-        yield
-        ray.shutdown()
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        object_store_memory=80 << 20,
+    )
+    yield
+    ray.shutdown()
 
 
 def test_ray(tmp_path: Path, ray: None) -> None:

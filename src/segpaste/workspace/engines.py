@@ -21,9 +21,6 @@ from segpaste.extras import require
 PartEngine = Literal["local", "ray"]
 PartResult = tuple[int, Exception | None]
 
-_MOST_DEATHS = 3
-"""Actors of Ray Data that may die in a row before they start, as they do on a busy machine; others replace them."""
-
 
 class PartMaker(Protocol):
     """Maker of parts; it can be pickled."""
@@ -140,8 +137,7 @@ def _by_ray(
     try:
         if (cpus := int(ray.cluster_resources().get("CPU", 0))) < workers:
             raise error(f"expected a Ray cluster of at least {workers} CPUs, one for each worker, got {cpus}")
-        context = data.DataContext.get_current()
-        context.enable_progress_bars, context.max_consecutive_actor_init_deaths = False, _MOST_DEATHS
+        data.DataContext.get_current().enable_progress_bars = False
         numbers = data.from_items([{"part": part} for part in parts], override_num_blocks=min(len(parts), 1000))
         actors = data.ActorPoolStrategy(size=workers)
         done = numbers.map(_Worker, fn_constructor_args=(maker,), compute=actors)
