@@ -324,6 +324,8 @@ class Scene:
     """Classes that ClassMix pastes; None without ClassMix."""
     given_boxes: GivenBoxes | None = None
     """Boxes of the target, if its masks were made from them; see `segpaste.engine.derived`."""
+    upright: bool = False
+    """True if it is known before the draws that no layer is flipped vertically or has swapped axes."""
 
     @property
     def is_panoptic(self) -> bool:
