@@ -335,8 +335,7 @@ class Scene:
     @property
     def needs_owner(self) -> bool:
         """True if an output field depends on which instance owns a pasted pixel."""
-        names_classes = self.target.semantic_maps is not None and self.source.semantic_maps is None
-        return self.is_panoptic or names_classes
+        return self.is_panoptic or (self.target.semantic_maps is not None and self.source.semantic_maps is None)
 
     @property
     def watched(self) -> Tensor | None:
