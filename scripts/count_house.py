@@ -53,7 +53,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of cli": 3_200,
     "shared lines of datasets": 24_900,
     "shared lines of encoder": 3_300,
-    "shared lines of engine": 10_750,
+    "shared lines of engine": 10_765,
     "shared lines of epochs": 1_200,
     "shared lines of experimental": 400,
     "shared lines of integrations": 300,

@@ -95,4 +95,4 @@ def _as_it_stands(target: Fields, source: Fields, config: BatchCopyPasteConfig, 
     columns = axis(width, 0, Fraction(1), source_width, False, config.antialias)
     rows = axis(height, 0, Fraction(1), source_height, False, config.antialias)
     depth_scale = np.float32(focal_length(target) / focal_length(source) if metric else 1)
-    return Layer(source, columns, rows, False, depth_scale)
+    return Layer(source, columns, rows, hflip=False, vflip=False, swap_axes=False, depth_scale=depth_scale)

@@ -149,12 +149,17 @@ def test_backends_that_differ_are_told(program: ModuleType, monkeypatch: pytest.
 
 
 def test_too_few_pastes_are_told(program: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["--num", "12", "--seed", "300", "--pasted"]
-    assert program.main([*command, "3"]) == 0
-    assert program.main([*command, "4"]) == 1
-    expected = "expected at least 4 batches that paste something, got 3"
+    """Which batches paste something follows from the options that are drawn, so a run says it first."""
+    placed = [placed for _, placed, _ in program.run(range(300, 312), "native")]
+    num_pasted = sum(map(bool, placed))
+    assert 0 < num_pasted < len(placed)
+    command = ["--num", str(len(placed)), "--seed", "300", "--pasted"]
+    assert program.main([*command, str(num_pasted)]) == 0
+    assert program.main([*command, str(num_pasted + 1)]) == 1
+    expected = f"expected at least {num_pasted + 1} batches that paste something, got {num_pasted}"
     assert capsys.readouterr().out.splitlines()[-1] == expected
-    assert program.main([*command, "1", "--seconds", "0"]) == 1  # batch 300 pastes nothing
+    without = str(300 + placed.index(0))
+    assert program.main(["--num", "2", "--seed", without, "--pasted", "1", "--seconds", "0"]) == 1
 
 
 def test_nothing_wrong_is_told(program: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

@@ -178,6 +178,8 @@ def looked_at(scene: Scene, placement: Placement, plan: LayerPlan) -> look_traff
             y, x = plan.y.nearest[b, j].long(), plan.x.nearest[b, j].long()
             reached = (y >= 0)[:, None] & (x >= 0)[None]
             y, x = y.clamp(min=0)[:, None], x.clamp(min=0)[None]
+            if plan.swap_axes[b, j]:  # the table of the columns holds rows of the source
+                y, x = x, y
             covered = torch.zeros_like(reached)
             for k, box in enumerate(boxed(plan.paste_box[b, j], target)):
                 if placement.carried[b, j, k]:

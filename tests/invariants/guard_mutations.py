@@ -111,8 +111,8 @@ def boxes_are_not_turned(patch: pytest.MonkeyPatch) -> None:
 
 def _without(maps: derived.SlotMaps, name: str) -> derived.SlotMaps:
     """Maps in which nothing is flipped one way, or turned."""
-    of_none = {name: torch.zeros_like(getattr(maps.orientation, name))}
-    return maps._replace(orientation=maps.orientation._replace(**of_none))
+    flags = getattr(maps, name)
+    return maps if flags is None else maps._replace(**{name: torch.zeros_like(flags)})
 
 
 @guards("panoptic_contact_priority")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -105,6 +106,12 @@ class StagedModule(SwitchedModule):
         is_own = source_check.is_trusted(self.source)
         return is_own and not (self.config.emit_classmix or self._placement.fixed_share)
 
+    @property
+    def _keeps_upright(self) -> bool:
+        """True if no layer is flipped vertically or turned; a user's source may do so, whatever the config says."""
+        draws_upright = not (self._placement.vflip_probability or self._placement.quarter_turn_probability)
+        return self.config.emit_classmix or (draws_upright and source_check.is_trusted(self.source))
+
     def _at_once(
         self,
         engine: SteppingEngine,
@@ -155,7 +162,8 @@ class StagedModule(SwitchedModule):
         if source is not batch:
             prepare.check_source(batch, source, self.config)
             arguments.check_no_grad("source", source)
-        return Scene(batch, source, self._tables_on(batch.device), self._rules.paste(batch.device))
+        tables, rules = self._tables_on(batch.device), self._rules.paste(batch.device)
+        return Scene(batch, source, tables, rules, upright=self._keeps_upright)
 
     def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample) -> Survey:
         """Find the instances that may be pasted, with ClassMix the classes, too."""
@@ -198,8 +206,7 @@ class StagedModule(SwitchedModule):
         rows = strategy.rows(batch, not_none(found.has_present), request)
         rows = source_check.checked_rows(strategy, rows, batch, request.config.layers)
         placement, counts, mixture = engine.draw_classes(batch, found, rows, request.tables)
-        scene = Scene(batch, batch, self._tables_on(batch.device), self._rules.paste(batch.device), mixture)
-        return scene, self._chosen((placement, counts), batch)
+        return replace(self._scene(batch, batch), mixture=mixture), self._chosen((placement, counts), batch)
 
     def _chosen(self, drawn: Drawn, batch: PaddedBatchedDenseSample) -> Drawn:
         """Return the draws without those of images beyond ``fixed_share``."""

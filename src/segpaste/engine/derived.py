@@ -101,7 +101,7 @@ def _pasted_keypoints(scene: Scene, placement: Placement, outcome: Outcome, exte
         return torch.zeros_like(not_none(target.keypoints))
     given = own[maps.rows, maps.slots].double()
     swapped = torch.stack([given[..., point, :] for point in schema.flip_order], -2)
-    given = torch.where(maps.orientation.mirrors[..., None, None], swapped, given)
+    given = torch.where(maps.mirrors[..., None, None], swapped, given)
     v = given[..., 2]
     points = torch.cat([maps.placed(given[..., :2]), v[..., None]], -1)
     return torch.where(((v != UNLABELLED) & _is_inside(points, extent))[..., None], points, 0.0).float()
@@ -173,25 +173,39 @@ class SlotMaps(NamedTuple):
     Attributes:
         rows: [B, K] int64, row of the source.
         slots: [B, K] int64, slot of the source.
-        orientation: [B, K] bool each.
+        hflip: [B, K] bool.
         extent: [B, K, 2] float64, (width, height) of the source without padding, after its axes are swapped.
         scale_num, scale_den, translate: [B, K, 2] float64, for x and y.
+        vflip, swap_axes: [B, K] bool; None if the scene is upright.
     """
 
     rows: Tensor
     slots: Tensor
-    orientation: Orientation
+    hflip: Tensor
     extent: Tensor
     scale_num: Tensor
     scale_den: Tensor
     translate: Tensor
+    vflip: Tensor | None = None
+    swap_axes: Tensor | None = None
+
+    @property
+    def mirrors(self) -> Tensor:
+        """Pastes that exchange left and right, [B, K] bool."""
+        if self.vflip is None or self.swap_axes is None:
+            return self.hflip
+        return Orientation(self.hflip, self.vflip, self.swap_axes).mirrors
 
     def placed(self, points: Tensor) -> Tensor:
         """Return where points (x, y) of the source, [B, K, N, 2] float64, are in the target."""
-        hflip, vflip, swap_axes = self.orientation
-        points = torch.where(swap_axes[..., None, None], points.flip(-1), points)
-        flips = torch.stack([hflip, vflip], -1)[:, :, None]
-        points = torch.where(flips, self.extent[:, :, None] - points, points)
+        (x, y), (width, height) = points.unbind(-1), self.extent[:, :, None].unbind(-1)
+        if self.swap_axes is not None:
+            swaps = self.swap_axes[..., None]
+            x, y = torch.where(swaps, y, x), torch.where(swaps, x, y)
+        x = torch.where(self.hflip[..., None], width - x, x)
+        if self.vflip is not None:
+            y = torch.where(self.vflip[..., None], height - y, y)
+        points = torch.stack([x, y], -1)
         return points * self.scale_num[:, :, None] / self.scale_den[:, :, None] + self.translate[:, :, None]
 
 
@@ -200,11 +214,14 @@ def slot_maps(scene: Scene, placement: Placement, outcome: Outcome) -> SlotMaps 
     source = scene.source
     if not source.labels.numel() or not placement.source_idx.numel():
         return None
-    extent = geometry.oriented_extent(geometry.valid_extent(source)[placement.source_idx], placement.swap_axes)
-    ones = torch.stack([placement.source_idx, *placement.orientation], -1)
-    of_layers = torch.cat([placement.scale_num, placement.scale_den, placement.translate, extent, ones], -1)
+    extent = geometry.valid_extent(source)[placement.source_idx]
+    if not scene.upright:
+        extent = geometry.oriented_extent(extent, placement.swap_axes)
+    flags = placement.orientation[: 1 if scene.upright else None]
+    ones = (values[..., None] for values in (placement.source_idx, *flags))
+    of_layers = torch.cat([placement.scale_num, placement.scale_den, placement.translate, extent, *ones], -1)
     found = of_layers.gather(1, outcome.slot_layer.clamp(min=0)[..., None].expand(-1, -1, of_layers.shape[-1]))
     values, slots = found.double(), outcome.slot_source.clamp(0, source.max_instances - 1)
     num, den, translate, extent = (values[..., i : i + 2] for i in range(0, 8, 2))
-    rows, *flags = found[..., 8:].unbind(-1)
-    return SlotMaps(rows, slots, Orientation(*(flag > 0 for flag in flags)), extent, num, den, translate)
+    hflip, *others = (found[..., 9:] > 0).unbind(-1)
+    return SlotMaps(found[..., 8], slots, hflip, extent, num, den, translate, *others)

@@ -324,6 +324,8 @@ class Scene:
     """Classes that ClassMix pastes; None without ClassMix."""
     given_boxes: GivenBoxes | None = None
     """Boxes of the target, if its masks were made from them; see `segpaste.engine.derived`."""
+    upright: bool = False
+    """True if it is known before the draws that no layer is flipped vertically or has swapped axes."""
 
     @property
     def is_panoptic(self) -> bool:
@@ -333,8 +335,7 @@ class Scene:
     @property
     def needs_owner(self) -> bool:
         """True if an output field depends on which instance owns a pasted pixel."""
-        names_classes = self.target.semantic_maps is not None and self.source.semantic_maps is None
-        return self.is_panoptic or names_classes
+        return self.is_panoptic or (self.target.semantic_maps is not None and self.source.semantic_maps is None)
 
     @property
     def watched(self) -> Tensor | None:
