@@ -309,7 +309,7 @@ def is_finished(
     names = (f"{number:06d}" for number in range(1, num + num_originals + 1))
     if missing := [name for name in names if name not in there]:
         raise AugmentError(
-            f"{options.out}: expected the {counted(num, 'image')} of this finished run, {len(missing):,} missing, such "
+            f"{options.out}: expected the {counted(num + num_originals, 'image')} of this finished run, {len(missing):,} missing, such "
             f"as {layout.images}/{missing[0]}; remove the folder and run again"
         )
     return True

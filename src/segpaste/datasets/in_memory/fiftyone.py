@@ -188,10 +188,9 @@ class _Samples:
             )
         parts = [part for part in PurePosixPath(name).parts if part not in ("/", "..", ".")]
         path = self._folder / PurePosixPath(*parts[:-1], f"{index}-{PurePosixPath(parts[-1]).stem}.png")
-        content = io.BytesIO()
-        Image.fromarray(pixels).save(content, "PNG")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content.getvalue())
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, "PNG")
+        write_whole(path, buffer.getvalue())
         return path
 
     def _detection(self, one: ToolObject, instance: Any, size: Size) -> Any:
