@@ -84,7 +84,8 @@ def made_files() -> Iterator[tuple[Path, str]]:
     """Yield every file to write, with its text."""
     for path in example_files():
         yield EXAMPLES / "notebooks" / f"{path.stem}.ipynb", notebook(cells_of(path))
-    yield PAGE, PAGE.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + table()
+    before, _, after = PAGE.read_text(encoding="utf-8").partition(MARK)
+    yield PAGE, before + MARK + "\n" + table() + re.sub(r"^\n(\|.*\n)*", "", after)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -129,7 +129,7 @@ class TestTheReasons:
         dropped = torch.zeros_like(report.num_dropped)
         dropped[:, DROP_REASONS.index("hidden")] = report.num_tried
         hidden = replace(report, num_dropped=dropped, num_placed=torch.zeros_like(report.num_placed))
-        message = nothing_pasted_warning(hidden, BatchCopyPasteConfig(), has_depth=has_depth)
+        message = nothing_pasted_warning(hidden, BatchCopyPasteConfig(), batch.modalities)
         assert message is not None
         assert f"of {num} tries, hidden {num}; " in message
         assert ("depth" in message, "priority" in message) == (has_depth, False)

@@ -312,7 +312,7 @@ class TestRefused:
             ({"engine": "dask"}, "expected the engine local or ray"),
             ({"workers": 0}, "expected workers >= 1"),
             ({"margin_frac": -1.0}, "margin_frac from 0 to 10"),
-            ({"crop_size": (0, 4)}, "expected crop_size"),
+            ({"crop_size": (0, 4)}, r"crop_size: expected \(height, width\) in pixels, .* got \(0, 4\)"),
             ({"groups": ["colour"]}, "expected groups of columns among"),
             ({"groups": ["depth"]}, "image 0: crop: expected depth, since the bank keeps depth, got None"),
             ({"class_names": []}, "image 0: expected labels from 0 to -1, got 0 to 0"),

@@ -73,7 +73,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
         ["--size", "64x"],
         "--size: expected WxH or PX, each an integer from 32",
     ),
-    "unknown format": (nothing, ["--format", "gif"], "--format: expected one of png, jpg, got 'gif'"),
+    "unknown format": (nothing, ["--format", "gif"], "--format: expected one of same, png, jpg, got 'gif'"),
     "unknown option": (nothing, ["--imges", "x"], "got '--imges'"),
     "abbreviated option": (nothing, ["--gall", "2"], "got '--gall'"),
     "stray word": (nothing, ["stray"], "got 'stray'"),

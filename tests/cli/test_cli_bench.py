@@ -109,7 +109,7 @@ BAD = {
     "unknown device": (["--device", "tpu"], "--device: expected one of cpu, cuda, got 'tpu'"),
     "stray word": (["stray"], "got 'stray'"),
     "override": (["min_area_px=1"], "expected options only, got min_area_px=..."),
-    "two sizes": (["--quick", "--tiny"], "not allowed with argument"),
+    "two sizes": (["--quick", "--tiny"], "--tiny: expected no --quick beside it, got both; leave one"),
     "occupied place": (["--out", "occupied"], "expected --out to be new or an empty folder"),
 }
 

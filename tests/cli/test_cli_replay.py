@@ -284,7 +284,11 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
     "two seeds": (on_out(edit_record(lambda v: v["target"].__setitem__(0, 2))), [], "of one seed"),
     "beyond the last": (nothing, ["--index", str(NUM)], f"--index: expected a number below {NUM}"),
     "unknown image": (nothing, ["--image", "x.png"], "--image: expected one record of x.png"),
-    "index and image": (nothing, ["--image", "x.png", "--index", "1"], "not allowed with argument"),
+    "index and image": (
+        nothing,
+        ["--image", "x.png", "--index", "1"],
+        "--index: expected no --image beside it, got both; leave one",
+    ),
     "configuration": (
         nothing,
         ["min_area_px=1"],
@@ -313,8 +317,11 @@ class TestBadInput:
         ("words", "message"),
         [
             ([], "expected RECORDS"),
-            (["r", "--dataset", "scenes"], "one of the arguments --out --check is required"),
-            (["r", "--dataset", "scenes", "--out", "o", "--check", "c"], "not allowed with argument"),
+            (["r", "--dataset", "scenes"], "expected --out or --check, got none"),
+            (
+                ["r", "--dataset", "scenes", "--out", "o", "--check", "c"],
+                "--check: expected no --out beside it, got both; leave one",
+            ),
             (["r", "--dataset", "scenes", "--check", "c", "--index", "-1"], "--index: expected an integer of at least"),
         ],
     )

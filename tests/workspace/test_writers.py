@@ -62,8 +62,10 @@ def writes(source: str) -> Iterator[tuple[int, str]]:
             continue
         owner, name = dotted(node.func)
         into = ast.unparse(node.args[0]) if node.args else ""
-        by_method = name in METHODS or (name == "replace" and len(node.args) == 1 and not node.keywords)
-        to_path = name in IN_MEMORY and into not in ("buffer", "file") and owner not in ("json", "yaml")
+        of_path = len(node.args) == 1 and not into.startswith("*") and not node.keywords
+        by_method = name in METHODS or (name == "replace" and of_path)
+        has_place = bool(node.args or node.keywords) and into not in ("buffer", "file")
+        to_path = name in IN_MEMORY and has_place and owner not in ("json", "yaml")
         if name in WRITING.get(owner, ()) or by_method or to_path or opens_for_writing(node):
             yield node.lineno, f"{owner}.{name}"
 
@@ -94,6 +96,7 @@ def test_no_module_writes_by_itself() -> None:
         "np.save(path, values)",
         "np.savez(folder / 'a.npz', **arrays)",
         "picture.save(path)",
+        "picture.save(fp=path)",
         "torch.save(state, path)",
         "tempfile.mkdtemp()",
     ],
@@ -109,6 +112,8 @@ def test_writing_is_found(statement: str) -> None:
         "open(path)",
         "os.open(path, os.O_RDONLY | os.O_CLOEXEC)",
         "name.replace('a', 'b')",
+        "name.replace(*PAIR)",
+        "record.save()",
         "picture.save(buffer, format='PNG')",
         "np.savez(file, **arrays)",
         "Image.open(path)",

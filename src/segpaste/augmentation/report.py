@@ -5,7 +5,7 @@ Neither making nor summing reports waits for the device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,7 +16,7 @@ from segpaste._reprs import counted
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.engine import LayerRows, Outcome, Placement, PlacementCounts
 from segpaste.engine.reference.classmix import where_they_stand
-from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 
 DROP_REASONS = (
@@ -247,7 +247,9 @@ def num_mixed_tokens(visible_layer: Tensor, patch_size: int) -> Tensor:
     return (highest != lowest).flatten(1).sum(1)
 
 
-def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig, *, has_depth: bool = False) -> str | None:
+def nothing_pasted_warning(
+    report: PasteReport, config: BatchCopyPasteConfig, modalities: Collection[Modality]
+) -> str | None:
     """Return a message that says why nothing was pasted into a batch; None if there is a paste, or nothing was tried.
 
     A single image of several may have tried by chance, and its source may be the one image without objects. So at least
@@ -256,11 +258,11 @@ def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig, *,
     Args:
         report: report of the batch; it is read once, which waits for its device.
         config: config of the paste.
-        has_depth: True if the batch has depth.
+        modalities: modalities of the batch.
     """
     _, tried, placed, *dropped = PasteSummary.of(report).counts[: 3 + len(DROP_REASONS)].tolist()
     is_chance = int((report.num_tried > 0).sum()) < min(2, len(report.num_tried))
-    return None if placed or is_chance else _nothing_pasted(tried, dropped, config, has_depth)
+    return None if placed or is_chance else _nothing_pasted(tried, dropped, config, Modality.DEPTH in modalities)
 
 
 def nothing_there_warning(num_images: int, config: BatchCopyPasteConfig) -> str | None:

@@ -116,8 +116,8 @@ class ModuleWarnings:
             return
         placement, counts, outcome = pasted.records()
         if not bool(outcome.carried.any()):
-            report, has_depth = report_of(placement, counts, outcome), pasted.batch.depth is not None
-            message = nothing_pasted_warning(report, self.config, has_depth=has_depth)
+            report = report_of(placement, counts, outcome)
+            message = nothing_pasted_warning(report, self.config, pasted.batch.modalities)
             if message is not None:
                 self._may_tell_of_nothing = False
                 warnings.warn(message, stacklevel=_FROM_FORWARD)

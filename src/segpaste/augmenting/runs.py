@@ -306,11 +306,12 @@ def is_finished(
         )
     folder = out / layout.images
     there = {Path(entry.name).stem for entry in os.scandir(folder)} if folder.is_dir() else set()
-    names = (f"{number:06d}" for number in range(1, num + num_originals + 1))
+    total = num + num_originals
+    names = (f"{number:06d}" for number in range(1, total + 1))
     if missing := [name for name in names if name not in there]:
         raise AugmentError(
-            f"{options.out}: expected the {counted(num, 'image')} of this finished run, {len(missing):,} missing, such "
-            f"as {layout.images}/{missing[0]}; remove the folder and run again"
+            f"{options.out}: expected the {counted(total, 'image')} of this finished run, {len(missing):,} missing, "
+            f"such as {layout.images}/{missing[0]}; remove the folder and run again"
         )
     return True
 

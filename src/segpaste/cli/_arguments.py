@@ -163,6 +163,27 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--panoptic-dir", metavar="DIR", type=Path, help=text)
 
 
+def add_new_dataset(parser: argparse.ArgumentParser) -> None:
+    """Add the folder of a new dataset, and the options that say how the given one is read."""
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
+    add_files(parser)
+    add_from(parser)
+
+
+def add_end(parser: argparse.ArgumentParser, strict: str) -> None:
+    """Add what becomes known at the end: ``--verify``, ``--strict`` (with its help), ``--json`` and ``--progress``."""
+    add_verify(parser)
+    parser.add_argument("--strict", action="store_true", help=strict)
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    add_progress(parser)
+
+
+def expect_dataset(command: str, dataset: str) -> None:
+    """Raise `CommandError` for synthetic scenes, which are in no files."""
+    if dataset == "scenes":
+        raise CommandError(f"{command}: expected a dataset, got scenes; segpaste augment writes them")
+
+
 def add_progress(parser: argparse.ArgumentParser) -> None:
     """Add ``--progress``."""
     text = "bar (default): a bar if stderr is a terminal; json: lines of JSON on stderr; off: nothing"

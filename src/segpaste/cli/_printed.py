@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import sys
@@ -101,6 +102,13 @@ def progress_bars() -> Iterator[Progress]:
             bars[what].update(done - bars[what].n)
 
         yield show
+
+
+def print_end(args: argparse.Namespace, summary: Any, lines: Iterator[str], *, is_as_wanted: bool) -> None:
+    """Print the summary of a new dataset, as lines or as JSON; with ``--strict`` exit with 1 if it is not as wanted."""
+    print(json.dumps(summary.to_dict(), indent=2) if args.json else "\n".join(lines))
+    if args.strict and not is_as_wanted:
+        raise SystemExit(1)
 
 
 def print_summary(summary: AugmentSummary, seconds: float) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
 from segpaste.augmenting.options import LAYOUTS, WRITTEN_TASKS
-from segpaste.cli._arguments import add_files, add_from, add_progress, add_verify
+from segpaste.cli._arguments import add_end, add_new_dataset, expect_dataset
 from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 
@@ -46,9 +44,7 @@ def add_to(commands: Any, summary: str) -> None:
     add("dataset", metavar="DATASET", help="a folder or file of any format that segpaste reads")
     add("--to", choices=LAYOUTS, help="the new format, default: what the tool of --for reads best")
     add("--for", dest="tool", metavar="TOOL", help="write what this tool reads without a loss, such as ultralytics")
-    add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
-    add_files(parser)
-    add_from(parser)
+    add_new_dataset(parser)
     add("--split", metavar="NAME", nargs="+", help="splits to convert, default: all")
     add("--task", choices=WRITTEN_TASKS, help="task of written YOLO labels, default: that of the dataset")
     add(
@@ -68,19 +64,15 @@ def add_to(commands: Any, summary: str) -> None:
         "counted as lost; default: an error"
     )
     add("--repeated-ids", choices=_REPEATED_IDS, help=text)
-    add_verify(parser)
-    add("--strict", action="store_true", help="exit with code 1 if anything is lost, or the tool would not start")
-    add("--json", action="store_true", help="print the summary as JSON")
-    add_progress(parser)
+    add_end(parser, strict="exit with code 1 if anything is lost, or the tool would not start")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Convert and print what became of the dataset."""
-    if args.dataset == "scenes":
-        raise CommandError("convert: expected a dataset, got scenes; segpaste augment writes them")
+    expect_dataset("convert", args.dataset)
     with importing() if args.masks_from is None else nullcontext():  # a model takes all threads
-        from segpaste.cli._printed import progress_bars
+        from segpaste.cli._printed import print_end, progress_bars
         from segpaste.datasets.conversion.convert import convert_dataset
 
     if args.to is None and args.tool is None:
@@ -105,12 +97,7 @@ def run(args: argparse.Namespace) -> None:
             verify=args.verify,
             progress=progress,
         )
-    if args.json:
-        print(json.dumps(summary.to_dict(), indent=2))
-    else:
-        print("\n".join(lines(summary)))
-    if args.strict and not summary.is_without_loss:
-        raise SystemExit(1)
+    print_end(args, summary, lines(summary), is_as_wanted=summary.is_without_loss)
 
 
 def lines(summary: ConversionSummary) -> Iterator[str]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
-from segpaste.cli._arguments import add_files, add_from, add_progress, add_verify, integer
+from segpaste.cli._arguments import add_end, add_new_dataset, expect_dataset, integer
 from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 
@@ -38,9 +36,7 @@ def add_to(commands: Any, summary: str) -> None:
     add = parser.add_argument
     add("dataset", metavar="DATASET", help="a folder or file of a format that segpaste reads")
     add("parts", metavar="PARTS", nargs="+", help="name and fraction of each part, such as train=0.8,val=0.2")
-    add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
-    add_files(parser)
-    add_from(parser)
+    add_new_dataset(parser)
     add("--split", metavar="NAME", help="the split to divide, of a dataset that has several")
     text = (
         "folder: keep the images of a folder together; or a regular expression that is found in all file names: keep "
@@ -48,20 +44,16 @@ def add_to(commands: Any, summary: str) -> None:
     )
     add("--group-by", metavar="GROUP", help=text)
     add("--seed", type=integer(0, 2**64 - 1), default=0, help="seed of the division, default: 0")
-    add_verify(parser)
-    add("--strict", action="store_true", help="exit with code 1 if something differs from the wanted parts")
-    add("--json", action="store_true", help="print the summary as JSON")
-    add_progress(parser)
+    add_end(parser, strict="exit with code 1 if something differs from the wanted parts")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Divide the dataset and print what is in which part."""
-    if args.dataset == "scenes":
-        raise CommandError("split: expected a dataset, got scenes; segpaste augment writes them")
+    expect_dataset("split", args.dataset)
     parts = fractions(args.parts)
     with importing():
-        from segpaste.cli._printed import progress_bars
+        from segpaste.cli._printed import print_end, progress_bars
         from segpaste.datasets.splitting.split import split_dataset
 
     with progress_bars() as progress:
@@ -78,9 +70,7 @@ def run(args: argparse.Namespace) -> None:
             verify=args.verify,
             progress=progress,
         )
-    print(json.dumps(summary.to_dict(), indent=2) if args.json else "\n".join(lines(summary)))
-    if args.strict and summary.deviations:
-        raise SystemExit(1)
+    print_end(args, summary, lines(summary), is_as_wanted=not summary.deviations)
 
 
 def fractions(words: Sequence[str]) -> dict[str, float]:

@@ -206,7 +206,7 @@ class CopyPaste(v2.Transform):
         if self._class_ids is not None:
             staged.class_ids.copy_(self._class_ids[staged.class_ids])
         out, report = self.augment(batch, staged=staged, return_report=True)
-        self._warn_if_nothing_pasted(report, batch.depth is not None)
+        self._warn_if_nothing_pasted(report, batch)
         return out, report
 
     def _num_slots(self, num_own: int) -> int:
@@ -232,12 +232,12 @@ class CopyPaste(v2.Transform):
                 "with a transform of torchvision"
             )
 
-    def _warn_if_nothing_pasted(self, report: PasteReport, has_depth: bool) -> None:
+    def _warn_if_nothing_pasted(self, report: PasteReport, batch: PaddedBatchedDenseSample) -> None:
         """Warn once if nothing could be pasted into the first samples."""
         if self._num_without_paste is None or not int(report.num_tried.sum()):
             return
         self._num_without_paste += 1
-        message = nothing_pasted_warning(report, self.augment.config, has_depth=has_depth)
+        message = nothing_pasted_warning(report, self.augment.config, batch.modalities)
         if message is not None and self._num_without_paste == PATIENCE:
             text = f"CopyPaste pasted nothing into {PATIENCE} samples; the reason for the last one: {message}"
             warnings.warn(text, stacklevel=5)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import os
-import tempfile
 from pathlib import Path, PurePosixPath
 
 from PIL import UnidentifiedImageError
@@ -18,6 +16,7 @@ from PIL import UnidentifiedImageError
 from segpaste._caches import cache_folder
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import open_image
+from segpaste.workspace import write_whole
 
 _SUFFIXES = {"PNG": (".png",), "JPEG": (".jpg", ".jpeg"), "BMP": (".bmp",), "TIFF": (".tif", ".tiff")}
 
@@ -66,11 +65,7 @@ def kept_image(where: str, name: str, content: bytes) -> tuple[str, Path]:
     path = cache_folder("images") / hashlib.sha256(content).hexdigest() / f"image{suffixes[0]}"
     if not path.is_file() or path.read_bytes() != content:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, partial = tempfile.mkstemp(dir=path.parent)
-            with open(handle, "wb") as file:
-                file.write(content)
-            os.replace(partial, path)
+            write_whole(path, content)
         except OSError as error:
             raise DatasetError(
                 f"{where}: expected a folder to copy its image to, could not write {path} ({error.strerror}); set "

@@ -23,17 +23,9 @@ from segpaste.datasets.formats.image_annotations import Transforms
 from segpaste.datasets.formats.outlined import AnnotatedImage
 from segpaste.datasets.formats.rle import encode_mask
 from segpaste.datasets.formats.tool_shapes import Point, Shape, box_around
-from segpaste.datasets.in_memory.objects import (
-    ToolObject,
-    image_file,
-    image_keys,
-    names_of,
-    objects_of,
-    rgb_of,
-    warn_of_losses,
-)
+from segpaste.datasets.in_memory.objects import ToolObject, given_for, image_file, image_keys, objects_of, rgb_of
 from segpaste.datasets.in_memory.tool_images import NO_CLASS, ToolTable, json_value
-from segpaste.datasets.views import Samples, annotated
+from segpaste.datasets.views import Samples
 from segpaste.extras import require
 
 if TYPE_CHECKING:
@@ -105,9 +97,7 @@ def to_datumaro(photos: Samples | Dataset[Any], *, subset: str = "default") -> A
         DatasetError: the classes have no names, or two have one.
     """
     dm = require("datumaro")
-    dataset = annotated(photos)
-    names = names_of(dataset, "Datumaro")
-    warn_of_losses("to_datumaro", "Datumaro", dataset)
+    dataset, names = given_for("Datumaro", photos)
     items = _Items(dm, dataset, subset)
     return dm.Dataset.from_iterable(items, categories=_written_categories(dm, dataset, names), media_type=dm.Image)
 

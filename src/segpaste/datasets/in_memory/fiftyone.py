@@ -26,17 +26,9 @@ from segpaste.datasets.formats.image_annotations import Transforms
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.outlined import AnnotatedImage
 from segpaste.datasets.formats.tool_shapes import Point, Shape, class_rows
-from segpaste.datasets.in_memory.objects import (
-    ToolObject,
-    image_file,
-    image_keys,
-    names_of,
-    objects_of,
-    rgb_of,
-    warn_of_losses,
-)
+from segpaste.datasets.in_memory.objects import ToolObject, given_for, image_file, image_keys, objects_of, rgb_of
 from segpaste.datasets.in_memory.tool_images import NO_CLASS, ToolTable, cropped_mask, json_value
-from segpaste.datasets.views import Samples, annotated
+from segpaste.datasets.views import Samples
 from segpaste.extras import require
 from segpaste.workspace import write_whole
 
@@ -130,9 +122,7 @@ def to_fiftyone(
         OSError: an image cannot be written.
     """
     fo = require("fiftyone")
-    dataset = annotated(photos)
-    names = names_of(dataset, "FiftyOne")
-    warn_of_losses("to_fiftyone", "FiftyOne", dataset)
+    dataset, names = given_for("FiftyOne", photos)
     made = fo.Dataset(name)
     try:
         made.default_classes = names
@@ -188,10 +178,9 @@ class _Samples:
             )
         parts = [part for part in PurePosixPath(name).parts if part not in ("/", "..", ".")]
         path = self._folder / PurePosixPath(*parts[:-1], f"{index}-{PurePosixPath(parts[-1]).stem}.png")
-        content = io.BytesIO()
-        Image.fromarray(pixels).save(content, "PNG")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content.getvalue())
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, "PNG")
+        write_whole(path, buffer.getvalue())
         return path
 
     def _detection(self, one: ToolObject, instance: Any, size: Size) -> Any:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from segpaste._pixels import mask_box
 from segpaste.datasets.contract import AnnotatedDataset, Crowd, ids_of_instances
@@ -21,6 +23,7 @@ from segpaste.datasets.formats.annotated_images import AnnotatedImages
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.image_files import read_head
 from segpaste.datasets.formats.instances import keypoint_rows
+from segpaste.datasets.views import Samples, annotated
 from segpaste.types import DenseSample
 
 _MOST_TRIES = 16
@@ -154,10 +157,18 @@ def image_file(photos: AnnotatedDataset, index: int, *, upright: bool) -> Path |
     return path if is_upright == upright else None
 
 
-def warn_of_losses(caller: str, tool: str, photos: AnnotatedDataset, held: Collection[str] = ()) -> None:
-    """Warn once about what samples and entries hold and the other library does not."""
-    if lost := [what for what in dict.fromkeys(_not_held(photos)) if what not in held]:
-        warnings.warn(f"{caller}: {tool} does not hold {', '.join(lost)}, which are left out", stacklevel=3)
+def given_for(tool: str, photos: Samples | Dataset[Any]) -> tuple[AnnotatedDataset, list[str]]:
+    """Return the dataset that ``to_TOOL`` was given, and the names of its classes; warn of what the tool cannot hold.
+
+    Raises:
+        DatasetError: two classes have one name, or there are none.
+    """
+    dataset = annotated(photos)
+    names = _names_of(dataset, tool)
+    if lost := [*dict.fromkeys(_not_held(dataset))]:
+        text = f"to_{tool.lower()}: {tool} does not hold {', '.join(lost)}, which are left out"
+        warnings.warn(text, stacklevel=3)
+    return dataset, names
 
 
 def _not_held(photos: AnnotatedDataset) -> Iterator[str]:
@@ -190,12 +201,7 @@ def _readable(photos: AnnotatedDataset) -> Iterator[tuple[int, DenseSample]]:
             continue
 
 
-def names_of(photos: AnnotatedDataset, tool: str) -> list[str]:
-    """Return the names of the classes.
-
-    Raises:
-        DatasetError: two classes have one name, or there are none.
-    """
+def _names_of(photos: AnnotatedDataset, tool: str) -> list[str]:
     names = [str(name) for name in photos.class_names]
     if not names and photos.names_classes:
         return names

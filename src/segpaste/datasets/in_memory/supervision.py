@@ -23,17 +23,9 @@ from segpaste.datasets.formats.image_annotations import Transforms
 from segpaste.datasets.formats.image_files import read_head
 from segpaste.datasets.formats.outlined import AnnotatedImage
 from segpaste.datasets.formats.tool_shapes import Shape
-from segpaste.datasets.in_memory.objects import (
-    ToolObject,
-    image_file,
-    image_keys,
-    names_of,
-    objects_of,
-    rgb_of,
-    warn_of_losses,
-)
+from segpaste.datasets.in_memory.objects import ToolObject, given_for, image_file, image_keys, objects_of, rgb_of
 from segpaste.datasets.in_memory.tool_images import ToolTable, cropped_mask, json_value
-from segpaste.datasets.views import Samples, annotated
+from segpaste.datasets.views import Samples
 from segpaste.extras import require
 
 if TYPE_CHECKING:
@@ -98,9 +90,7 @@ def to_supervision(photos: Samples | Dataset[Any]) -> Any:
         DatasetError: the classes have no names, or two have one.
     """
     sv = require("supervision")
-    dataset = annotated(photos)
-    classes = names_of(dataset, "supervision")
-    warn_of_losses("to_supervision", "supervision", dataset)
+    dataset, classes = given_for("supervision", photos)
     files = [image_file(dataset, index, upright=True) for index in range(len(dataset))]
     are_files = len({*files}) == len(files) and None not in files
     names = [str(file) for file in files] if are_files else _unique([*map(dataset.file_name, range(len(dataset)))])
