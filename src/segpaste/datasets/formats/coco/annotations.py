@@ -260,9 +260,9 @@ class CocoAnnotations(IndexedAnnotations):
             )
 
     def unread(self, index: int) -> dict[str, int]:
-        """Count the annotations of an image that got new ids, or were left out for want of one."""
-        num = self._records.num_repaired(index)
-        return {DROPPED if self.repeated_ids == "drop" else RENUMBERED: num} if num else {}
+        """Count also the annotations of an image that got new ids, or were left out for want of one."""
+        num, what = self._records.num_repaired(index), DROPPED if self.repeated_ids == "drop" else RENUMBERED
+        return {**super().unread(index), **({what: num} if num else {})}
 
 
 class CocoRecords(IndexedRecords):
