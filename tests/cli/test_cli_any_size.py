@@ -333,7 +333,9 @@ class TestResuming:
         assert "--num: expected 3, the number of images" in capsys.readouterr().err
         (out / "images" / "000002.png").unlink()
         assert augment(world, out, num=3) == 2
-        assert "of this finished run, 1 missing, such as images/000002.png; remove the folder" in capsys.readouterr().err
+        assert (
+            "of this finished run, 1 missing, such as images/000002.png; remove the folder" in capsys.readouterr().err
+        )
 
     @pytest.mark.parametrize("is_there", [True, False])
     def test_a_link_is_followed(self, world: Path, out: Path, tmp_path: Path, is_there: bool) -> None:

@@ -68,7 +68,7 @@ def test_panoptic_and_yolo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "3 images, 6 objects of 4 classes" in capsys.readouterr().out
     (maps / "q0.png").unlink()
     assert main(["check", str(path), "--images", str(photos), "--panoptic-dir", str(maps)]) == 1
-    assert "q0.png: expected an image, found no such file" in capsys.readouterr().out
+    assert "q0.png: expected a panoptic map, found no such file" in capsys.readouterr().out
     assert main(["check", str(write_yolo(tmp_path / "yolo"))]) == 0
 
 

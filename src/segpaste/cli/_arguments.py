@@ -163,6 +163,12 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--panoptic-dir", metavar="DIR", type=Path, help=text)
 
 
+def add_repeated_ids(parser: argparse.ArgumentParser, told: str) -> None:
+    """Add ``--repeated-ids``; ``told`` says what is told of these annotations."""
+    text = f"for annotations of COCO that have no id, or that of another one: renumber them or leave them out; {told}"
+    parser.add_argument("--repeated-ids", choices=("renumber", "drop"), help=f"{text}; default: an error")
+
+
 def add_progress(parser: argparse.ArgumentParser) -> None:
     """Add ``--progress``."""
     text = "bar (default): a bar if stderr is a terminal; json: lines of JSON on stderr; off: nothing"

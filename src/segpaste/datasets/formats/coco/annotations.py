@@ -372,7 +372,7 @@ def make_index(tables: AnnotationTables) -> Index:
         "kinds": rows["kinds"][order],
     }
     if tables.repair is not None:
-        own = positions_in(images.ids, id_column(tables.repair.image_ids))
+        own = positions_in(images.ids, id_column(tables.repair.image_ids.values()))
         arrays["num_repaired"] = narrow(np.bincount(own[own >= 0], minlength=len(images.ids)))
     return Index({"has_masks": has_masks, "has_crowds": bool(rows["kinds"].any())}, arrays)
 
