@@ -115,12 +115,7 @@ def _check(args: argparse.Namespace) -> tuple[HealthReport, Sequence[str], Seque
             from segpaste.datasets.formats.format import ReadOptions
             from segpaste.datasets.formats.registry import find_dataset
 
-            given = ReadOptions(
-                images_dir=args.images,
-                panoptic_dir=args.panoptic_dir,
-                task=args.task,
-                repeated_ids=args.repeated_ids,
-            )
+            given = ReadOptions(args.images, args.panoptic_dir, args.task, repeated_ids=args.repeated_ids)
             rejected = None
             try:
                 found = find_dataset(args.dataset, args.from_)

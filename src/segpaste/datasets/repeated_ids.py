@@ -45,6 +45,10 @@ class IdRepair:
                     self.image_ids[place] = row["image_id"]
         self.new_ids = {place: number for number, place in enumerate(self.image_ids, start=max(seen, default=0) + 1)}
 
+    def known_by(self, place: int, row_id: int) -> tuple[int, str]:
+        """Return the value and key by which an annotation with a unique id is known in the file."""
+        return (self.image_ids[place], "image_id") if place in self.image_ids else (row_id, "id")
+
     def applied(self, places: Sequence[int], rows: list[JsonRow]) -> Rows:
         """Return rows with unique ids, and their positions."""
         if self.new_ids.keys().isdisjoint(places):

@@ -107,15 +107,11 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
     is_strict = _is_strict(file)
     has_masks, without, without_box = False, list[int](), list[int]()
 
-    repaired = _list_repaired(listing, tables, position_of)
+    _list_repaired(listing, tables, position_of)
 
     def row_at(place: int, row_id: int) -> JsonRow:
-        start, stop = int(marks[place]) + 1, int(marks[place + 1])
-        return (
-            file.row(start, stop, row_id)
-            if place not in repaired
-            else file.row(start, stop, repaired[place], "image_id")
-        )
+        known_by = (row_id, "id") if tables.repair is None else tables.repair.known_by(place, row_id)
+        return file.row(int(marks[place]) + 1, int(marks[place + 1]), *known_by)
 
     for block in tables.annotations():
         ids.append(block.ids)
@@ -147,10 +143,10 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
     listing.objects = objects if is_placed.all() else [*compress(objects, is_placed.tolist())]
 
 
-def _list_repaired(listing: Listing, tables: AnnotationTables, position_of: Mapping[int, int]) -> Mapping[int, int]:
-    """Add a finding for each annotation without an id of its own; return their image ids by position in the table."""
+def _list_repaired(listing: Listing, tables: AnnotationTables, position_of: Mapping[int, int]) -> None:
+    """Add a finding for each annotation without an id of its own, if these are not errors."""
     if tables.repair is None:
-        return {}
+        return
     for place, image_id in tables.repair.image_ids.items():
         number, position = tables.repair.new_ids[place], position_of.get(image_id)
         becomes = "it is left out" if tables.repair.rule == "drop" else f"it gets the id {number}"
@@ -161,7 +157,6 @@ def _list_repaired(listing: Listing, tables: AnnotationTables, position_of: Mapp
             None if position is None else listing.images[position].name,
             None if tables.repair.rule == "drop" else number,
         )
-    return tables.repair.image_ids
 
 
 class _Segmentation:
