@@ -55,7 +55,7 @@ def test_jpeg_of_jpeg_by_default(tmp_path: Path) -> None:
     assert augment_dataset(file, tmp_path / "out", num=8, images_dir=photos, gallery=0).state == "there"
     gone = next((tmp_path / "out/images").glob("*.jpg"))
     gone.unlink()
-    with pytest.raises(AugmentError, match=f"1 are missing, such as images/{gone.stem}"):
+    with pytest.raises(AugmentError, match=f"of this finished run, 1 missing, such as images/{gone.stem}"):
         augment_dataset(file, tmp_path / "out", num=8, images_dir=photos, gallery=0)
 
 

@@ -114,7 +114,8 @@ class TestCocoPanoptic:
         paths = write(tmp_path, ids, rows)
         plain_sample = CocoPanoptic(*paths)[0]
         Image.open(paths[2] / "b.png").quantize(4).save(paths[2] / "b.png")
-        assert Image.open(paths[2] / "b.png").mode == "P"
+        with Image.open(paths[2] / "b.png") as image:
+            assert image.mode == "P"
         assert_same(CocoPanoptic(*paths)[0], plain_sample)
 
     def test_images_without_an_annotation_are_left_out(self, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:

@@ -311,7 +311,7 @@ class TestKinds:
         seen = {kind for _, expected in CASES.values() for kind in expected}
         of_samples = {"broken_box", "sample_mismatch", "unknown_class", "unreadable"}
         of_formats = {"broken_map", "invalid_surface", "left_out"}  # test_health_formats.py
-        assert {*KINDS} - seen == {"map_mismatch", "stray_labels"} | of_samples | of_formats
+        assert {*KINDS} - seen == {"map_mismatch", "stray_labels", "repeated_id"} | of_samples | of_formats
 
     def test_an_unknown_kind_is_refused(self) -> None:
         with pytest.raises(ValueError, match="expected a kind of missing_file"):

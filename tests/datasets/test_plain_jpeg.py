@@ -145,7 +145,8 @@ def test_errors_are_those_of_the_whole_image(fault: str, tmp_path: Path) -> None
 def test_photos_of_datasets(folder: str, test_data: Path, whole_reads: list[Path]) -> None:
     files = sorted((test_data / folder).rglob("*.jpg"))
     for n, path in enumerate(files[:40]):
-        width, height = Image.open(path).size
+        with Image.open(path) as image:
+            width, height = image.size
         whole = read_pixels(path, (height, width))
         bottom = 1 + n * 37 % height
         left, top, right = width // 5, bottom // 2, width - 7

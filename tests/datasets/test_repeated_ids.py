@@ -13,6 +13,8 @@ from coco_files import annotation_row, image_row, write_coco
 
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, check_dataset, convert_dataset, open_dataset
+from segpaste.datasets.checking.check import check_unopened
+from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.large_json import text
 from segpaste.datasets.repeated_ids import DROPPED, RENUMBERED, RepeatedIds
 
@@ -113,6 +115,61 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert f"{RENUMBERED} " in capsys.readouterr().out
     found = json.loads((out / "annotations/instances_train.json").read_text())
     assert [row["id"] for row in found["annotations"]] == [5, 9, 10, 6]
+
+
+class TestCheck:
+    def test_annotations_are_remarks_with_what_becomes_of_them(self, folder: Path) -> None:
+        with pytest.warns(UserWarning, match="annotations have no id"):
+            reports = {rule: check_dataset(open_dataset(folder, repeated_ids=rule)) for rule in RULES}
+        for rule, report in reports.items():
+            assert report.is_healthy
+            found = [one for one in report.findings if one.kind == "repeated_id"]
+            assert [one.photo for one in found] == ["2.png", "2.png"]
+            ends = ("it gets the id 10", "it gets the id 11") if rule == "renumber" else ("it is left out",) * 2
+            assert [one.message.partition("; ")[2] for one in found] == [*ends]
+            assert [one.annotation for one in found] == ([10, 11] if rule == "renumber" else [None, None])
+            assert "annotations[2] of image 2: expected an id of its own" in found[0].message
+        assert [reports[rule].num_objects for rule in RULES] == [4, 2]
+        assert reports["renumber"].object_area_px.max == 64  # masks of new ids are read, too
+
+    def test_on_the_command_line(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        def run(*words: str) -> tuple[int, Any]:
+            code = main(["check", str(folder), "--json", *words])
+            return code, json.loads(capsys.readouterr().out)
+
+        code, plain = run()
+        errors = [one["kind"] for one in plain["findings"] if one["severity"] == "error"]
+        assert (code, sorted(errors)) == (1, ["broken_entry", "duplicate_id"])
+        for rule in RULES:
+            code, told = run("--repeated-ids", rule)
+            assert (code, told["healthy"]) == (0, True)
+            code, told = run("--repeated-ids", rule, "--for", "pycocotools")
+            assert code == 1  # the tool reads the file itself
+            assert told["tools"][0]["errors"] == 2
+
+    @pytest.mark.parametrize("rule", RULES)
+    def test_other_errors_are_told_once(self, folder: Path, rule: RepeatedIds) -> None:
+        file = folder / "annotations.json"
+        tables = json.loads(file.read_text())
+        del tables["annotations"][0]["image_id"]
+        tables["annotations"].append({**tables["annotations"][1], "id": 9, "category_id": 99})
+        file.write_text(json.dumps(tables))
+        options = ReadOptions(repeated_ids=rule)
+        with pytest.raises(DatasetError, match="image_id") as raised:
+            open_dataset(folder, repeated_ids=rule)
+        report = check_unopened(folder, raised.value, options=options)
+        unknown = {} if rule == "drop" else {"unknown_reference": 1}
+        assert report.counts("error") == {"broken_entry": 1, **unknown}
+        assert report.counts()["repeated_id"] == 2
+
+    def test_panoptic_segments_have_no_such_ids(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        from health_files import write as write_format
+
+        write_format(tmp_path / "in", "panoptic")
+        file = next((tmp_path / "in/annotations").glob("panoptic_*.json"))
+        words = ["check", str(file), "--images", str(tmp_path / "in"), "--repeated-ids", "drop"]
+        assert main(words) == 2
+        assert "expected no repeated_ids (--repeated-ids) with panoptic segments" in capsys.readouterr().err
 
 
 def test_where_it_is_not_taken(tmp_path: Path) -> None:

@@ -39,7 +39,9 @@ def false_maps(folder: Path) -> list[Result]:
         if not row["segments_info"]:
             row["segments_info"] = [{"id": 1, "category_id": thing}]
             path = folder / FOUND / row["file_name"]
-            Image.new("RGB", Image.open(path).size, (1, 0, 0)).save(path)
+            with Image.open(path) as image:
+                size = image.size
+            Image.new("RGB", size, (1, 0, 0)).save(path)
         elif len(row["segments_info"]) == 1:
             row["segments_info"][0]["category_id"] = thing
     return results

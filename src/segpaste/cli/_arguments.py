@@ -184,6 +184,12 @@ def expect_dataset(command: str, dataset: str) -> None:
         raise CommandError(f"{command}: expected a dataset, got scenes; segpaste augment writes them")
 
 
+def add_repeated_ids(parser: argparse.ArgumentParser, told: str) -> None:
+    """Add ``--repeated-ids``; ``told`` says what is told of these annotations."""
+    text = f"for annotations of COCO that have no id, or that of another one: renumber them or leave them out; {told}"
+    parser.add_argument("--repeated-ids", choices=("renumber", "drop"), help=f"{text}; default: an error")
+
+
 def add_progress(parser: argparse.ArgumentParser) -> None:
     """Add ``--progress``."""
     text = "bar (default): a bar if stderr is a terminal; json: lines of JSON on stderr; off: nothing"

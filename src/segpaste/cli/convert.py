@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
 from segpaste.augmenting.options import LAYOUTS, WRITTEN_TASKS
-from segpaste.cli._arguments import add_end, add_new_dataset, expect_dataset
+from segpaste.cli._arguments import add_end, add_new_dataset, add_repeated_ids, expect_dataset
 from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 
@@ -31,7 +31,6 @@ examples:
   segpaste convert boxes.yaml --to coco --out masks --masks-from facebook/sam-vit-base
 """
 _DEPTH = ("npy", "png")
-_REPEATED_IDS = ("renumber", "drop")
 _NUM_PLACES = 3
 
 
@@ -59,11 +58,7 @@ def add_to(commands: Any, summary: str) -> None:
     )
     add("--masks-from", metavar="MODEL", help=text)
     add("--device", metavar="DEVICE", help="device of that model, default: cpu")
-    text = (
-        "for annotations of COCO that have no id, or that of another one: renumber them or leave them out; both are "
-        "counted as lost; default: an error"
-    )
-    add("--repeated-ids", choices=_REPEATED_IDS, help=text)
+    add_repeated_ids(parser, "both are counted as lost")
     add_end(parser, strict="exit with code 1 if anything is lost, or the tool would not start")
     parser.set_defaults(run=run)
 

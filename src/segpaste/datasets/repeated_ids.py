@@ -29,22 +29,25 @@ class IdRepair:
         rule: what becomes of them.
 
     Attributes:
-        new_ids: the new id of each such annotation, by its position in the table; larger than all ids of the file.
-        image_ids: the ids of their images.
+        image_ids: the id of the image of each such annotation, by its position in the table.
+        new_ids: their new ids, by position; larger than all ids of the file.
     """
 
     def __init__(self, blocks: Iterable[Rows], rule: RepeatedIds) -> None:
         self.rule = rule
-        self.image_ids: list[int] = []
-        seen, places = set[int](), list[int]()
+        self.image_ids: dict[int, int] = {}
+        seen = set[int]()
         for at, rows in blocks:
             for place, row in zip(at, rows, strict=True):
                 if type(number := row.get("id")) is int and number not in seen:
                     seen.add(number)
                 else:
-                    places.append(place)
-                    self.image_ids.append(row["image_id"])
-        self.new_ids = {place: number for number, place in enumerate(places, start=max(seen, default=0) + 1)}
+                    self.image_ids[place] = row["image_id"]
+        self.new_ids = {place: number for number, place in enumerate(self.image_ids, start=max(seen, default=0) + 1)}
+
+    def known_by(self, place: int, row_id: int) -> tuple[int, str]:
+        """Return the value and key by which an annotation with a unique id is known in the file."""
+        return (self.image_ids[place], "image_id") if place in self.image_ids else (row_id, "id")
 
     def applied(self, places: Sequence[int], rows: list[JsonRow]) -> Rows:
         """Return rows with unique ids, and their positions."""

@@ -29,7 +29,7 @@ from segpaste.datasets.entries import (
     missing,
     repeated,
 )
-from segpaste.datasets.errors import DatasetError, each, refuse
+from segpaste.datasets.errors import DatasetError, collected, each, refuse
 from segpaste.datasets.large_json.file import AnnotationFile, JsonTables
 from segpaste.datasets.large_json.index import (
     Column,
@@ -138,7 +138,10 @@ class AnnotationTables:
     @cached_property
     def repair(self) -> IdRepair | None:
         """New ids of annotations without an id of their own; None if these are errors."""
-        return None if self._rule is None else IdRepair(self.blocks("annotations"), self._rule)
+        if self._rule is None:
+            return None
+        with collected():  # broken entries are refused when they are read
+            return IdRepair(self.blocks("annotations"), self._rule)
 
     @cached_property
     def categories(self) -> Categories:

@@ -157,8 +157,7 @@ def tools_of_split(
 
 def _of_error(error: DatasetError) -> Finding:
     """Return the finding for an error of a reader."""
-    file = named_file(error)
-    return Finding.at(file, kind_of(error, file), str(error))
+    return Finding.at(file := named_file(error), kind_of(error, file), str(error))
 
 
 def _list_files(
@@ -174,11 +173,14 @@ def _list_files(
             return list_yolo(read_data(found.path), name, options.task)
         case CocoFolder() | RoboflowFolder() as known:
             images, file = known.locate(found.path, name)
-            return list_coco(file, images, file.with_suffix("") if isinstance(known, PanopticFolder) else None)
+            maps = file.with_suffix("") if isinstance(known, PanopticFolder) else None
+            return list_coco(file, images, maps, options.repeated_ids)
         case CocoFile():
-            is_panoptic = AnnotationFile(found.path).is_panoptic
+            if (is_panoptic := AnnotationFile(found.path).is_panoptic) and options.repeated_ids is not None:
+                raise error
             maps = (options.panoptic_dir or found.path.with_suffix("")) if is_panoptic else None
-            return list_coco(found.path, expect_folder(options.images_dir or found.path.parent), maps)
+            images = expect_folder(options.images_dir or found.path.parent)
+            return list_coco(found.path, images, maps, options.repeated_ids)
     with collected() as problems:
         try:
             listing = _listed(found.read(name or None, options), num_threads, decode)
@@ -230,7 +232,7 @@ def listed_files(dataset: object) -> Listing | None:
 
 @listed_files.register
 def _(dataset: CocoAnnotations) -> Listing:
-    return list_coco(dataset.annotations_file, dataset.images_dir)
+    return list_coco(dataset.annotations_file, dataset.images_dir, repeated_ids=dataset.repeated_ids)
 
 
 @listed_files.register
@@ -257,7 +259,7 @@ def _report(listing: Listing, decode: bool, num_threads: int, tools: Sequence[To
     sizes = [_size_of(listing, heads, i) for i in known]
     forms = [listing.images[i].sample_form if (head := heads[i]) is None else head.mode for i in known]
     findings = [*listing.findings, *of_images, *measured.findings, *_of_images_and_classes(listing, num_threads)]
-    errors = sum(found.severity == "error" for found in findings)
+    errors = sum(found.severity == "error" or found.kind == "repeated_id" for found in findings)
     told = tool_reports(with_heads(listing, heads), tools) if tools else ()
     return HealthReport(
         findings=in_order(findings),
@@ -306,8 +308,7 @@ def _measure(listing: Listing, heads: Sequence[ImageHead | None], decode: bool) 
     some_masks = any(found.segmentation is not None for found in listing.objects if not found.is_crowd)
     measured = Measured()
     if not has_maps and not some_masks and any(not found.is_crowd for found in listing.objects):
-        text = f"all {len(listing.objects):,} annotations are boxes"
-        measured.findings.append(Finding.at(listing.file, "boxes_alone", text))
+        listing.find("boxes_alone", f"all {len(listing.objects):,} annotations are boxes")
     check = ObjectCheck(measured, expects_masks=listing.has_masks and some_masks)
     for index, objects in by_image.items():
         image, size = listing.images[index], _size_of(listing, heads, index)
@@ -328,9 +329,8 @@ def _of_images_and_classes(listing: Listing, num_threads: int) -> list[Finding]:
     """Return the findings about images and classes, which belong to no single annotation."""
     shown = {found.image for found in listing.objects}.union(*listing.mapped.values())
     used = {found.label for found in listing.objects} | listing.mapped.keys()
-    findings = (
-        copies_among(listing.images, num_threads) + unlisted(listing.images, listing.unlisted) + _equal_names(listing)
-    )
+    findings = copies_among(listing.images, num_threads) + unlisted(listing.images, listing.unlisted)
+    findings += _equal_names(listing)
     if not listing.has_annotations:
         return findings
     unread = {found.photo for found in listing.findings if KINDS[found.kind][0] == "error"}

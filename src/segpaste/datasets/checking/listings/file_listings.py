@@ -46,6 +46,7 @@ from segpaste.datasets.formats.yolo.data import (
 from segpaste.datasets.formats.yolo.labels import LabelFormat, box_px, parse_labels, points_px, polygon_px
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.large_json.index import Column, id_column, join_columns
+from segpaste.datasets.repeated_ids import RepeatedIds
 from segpaste.datasets.tables import INSTANCES, SEGMENTS, AnnotationTables, Images
 
 _MANY_CLASSES = 1 << 16
@@ -53,13 +54,20 @@ _LACKS = {which: tuple(compress(COCO_KEYS, which)) for which in product((False, 
 """The keys that an entry lacks, by which those are: one tuple for all entries, since a file has many."""
 
 
-def list_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | None = None) -> Listing:
+def list_coco(
+    annotations_file: Path,
+    images_dir: Path,
+    panoptic_dir: Path | None = None,
+    repeated_ids: RepeatedIds | None = None,
+) -> Listing:
     """List a file of instances, or of panoptic segments if the folder of their maps is given.
+
+    With ``repeated_ids``, annotations without an id of their own are remarks, and listed as they are then read.
 
     Raises:
         DatasetError: the file is missing, is not JSON, or has no tables.
     """
-    file, columns = AnnotationFile(annotations_file), INSTANCES if panoptic_dir is None else SEGMENTS
+    file, columns = AnnotationFile(annotations_file, repeated_ids), INSTANCES if panoptic_dir is None else SEGMENTS
     listing = Listing(file=file.path, format="coco" if panoptic_dir is None else "panoptic")
     with collected() as problems:
         tables = AnnotationTables(file, columns)
@@ -99,8 +107,11 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
     is_strict = _is_strict(file)
     has_masks, without, without_box = False, list[int](), list[int]()
 
+    _list_repaired(listing, tables, position_of)
+
     def row_at(place: int, row_id: int) -> JsonRow:
-        return file.row(int(marks[place]) + 1, int(marks[place + 1]), row_id)
+        known_by = (row_id, "id") if tables.repair is None else tables.repair.known_by(place, row_id)
+        return file.row(int(marks[place]) + 1, int(marks[place + 1]), *known_by)
 
     for block in tables.annotations():
         ids.append(block.ids)
@@ -130,6 +141,22 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
             refuse(boxless(file.path, row_id), annotation=row_id)
     is_placed = tables.place(join_columns(ids), join_columns(image_ids), images) >= 0
     listing.objects = objects if is_placed.all() else [*compress(objects, is_placed.tolist())]
+
+
+def _list_repaired(listing: Listing, tables: AnnotationTables, position_of: Mapping[int, int]) -> None:
+    """Add a finding for each annotation without an id of its own, if these are not errors."""
+    if tables.repair is None:
+        return
+    for place, image_id in tables.repair.image_ids.items():
+        number, position = tables.repair.new_ids[place], position_of.get(image_id)
+        becomes = "it is left out" if tables.repair.rule == "drop" else f"it gets the id {number}"
+        listing.find(
+            "repeated_id",
+            f"annotations[{place}] of image {image_id}: expected an id of its own, got none, or that of an annotation "
+            f"before it; {becomes}",
+            None if position is None else listing.images[position].name,
+            None if tables.repair.rule == "drop" else number,
+        )
 
 
 class _Segmentation:

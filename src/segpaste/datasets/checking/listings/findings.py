@@ -35,6 +35,7 @@ _REMARKS = {
     "empty_mask": "mask without a pixel; not pasted, written as a box if it has one (augment: and no outline)",
     "empty_polygon": "polygon without points, [[]], at which other readers stop",
     "zero_id": "annotation with id 0, which COCO's evaluation never counts as found",
+    "repeated_id": "annotation of COCO without an id of its own, for which --repeated-ids was given",
     "broken_crowd": "crowd or ignored region that cannot be decoded; its box is used instead",
     "tiny_mask": "mask of very few pixels",
     "box_disagrees": "box that is far from the box of its mask",

@@ -260,9 +260,9 @@ class CocoAnnotations(IndexedAnnotations):
             )
 
     def unread(self, index: int) -> dict[str, int]:
-        """Count the annotations of an image that got new ids, or were left out for want of one."""
-        num = self._records.num_repaired(index)
-        return {DROPPED if self.repeated_ids == "drop" else RENUMBERED: num} if num else {}
+        """Count also the annotations of an image that got new ids, or were left out for want of one."""
+        num, what = self._records.num_repaired(index), DROPPED if self.repeated_ids == "drop" else RENUMBERED
+        return {**super().unread(index), **({what: num} if num else {})}
 
 
 class CocoRecords(IndexedRecords):
@@ -372,7 +372,7 @@ def make_index(tables: AnnotationTables) -> Index:
         "kinds": rows["kinds"][order],
     }
     if tables.repair is not None:
-        own = positions_in(images.ids, id_column(tables.repair.image_ids))
+        own = positions_in(images.ids, id_column(tables.repair.image_ids.values()))
         arrays["num_repaired"] = narrow(np.bincount(own[own >= 0], minlength=len(images.ids)))
     return Index({"has_masks": has_masks, "has_crowds": bool(rows["kinds"].any())}, arrays)
 
