@@ -292,7 +292,7 @@ class TestBuild:
             writer.add(make_crop(layout, index))
         writer._discard()
         num = len(names_at(s3))
-        with pytest.raises(BankError, match="an interrupted build has none"):
+        with pytest.raises(BankError, match="found none; check the path, or run an interrupted build again"):
             open_bank(URL)
         write("webdataset", URL)
         assert 3 < len(names_at(s3)) < num
