@@ -80,6 +80,7 @@ class TestLabels:
         [
             ({"0": "car", "2": "cup"}, ("car", "class1", "cup")),
             ({"0": "car"}, ("car", "class1", "class2")),
+            ({"0": "car", "4": "pot"}, ("car", "class1", "class2", "class3", "pot")),
             (None, ("class_0", "class_1", "class_2")),
         ],
     )
@@ -163,6 +164,14 @@ class TestFiles:
             path.rename(tmp_path / f"0{path.name}")
         photos = open_dataset(file, images_dir=tmp_path)
         assert [*map(photos.file_name, range(3))] == ["0a.png", "0c.png", "0d.png"]
+
+    def test_addresses_tell_images_of_one_name_apart(self, file: Path) -> None:
+        images = file.parent / "images/train"
+        for line, name in ((4, "c"), (5, "d")):
+            rewrite(file, line, url=f"https://host/0{name}.png", file="a.png")
+            (images / f"{name}.png").rename(images / f"0{name}.png")
+        photos = open_dataset(file)
+        assert [*map(photos.file_name, range(3))] == [f"images/train/{name}.png" for name in ("a", "0c", "0d")]
 
     def test_two_images_of_one_file(self, file: Path) -> None:
         for path in [*file.parent.glob("images/train/*.png")]:

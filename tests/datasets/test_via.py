@@ -250,6 +250,25 @@ class TestFiles:
             open_dataset(project.parent)
         assert open_dataset(project.parent, images_dir=tmp_path / "moved")[0].canvas_size == SIZE
 
+    @pytest.mark.parametrize(
+        ("name", "places", "wanted"),
+        [
+            ("far/a.png", ["images/a.png", "images/far/a.png"], "images/far/a.png"),
+            ("far/a.png", ["images/a.png"], "images/a.png"),
+            ("../far/a.png", ["../far/a.png", "images/a.png"], "images/a.png"),
+            ("../far/a.png", ["../far/a.png"], "../far/a.png"),
+            ("..\\far\\a.png", ["../far/a.png"], "../far/a.png"),
+        ],
+    )
+    def test_names_with_folders(self, project: Path, name: str, places: list[str], wanted: str) -> None:
+        """A place in the folder goes before one outside of it."""
+        for place in places:
+            photo(project.parent / place)
+        entry = {"filename": name, "size": 7, "regions": [ELL_CUP]}
+        rewrite(project, lambda document: document.update(_via_img_metadata={"a": entry}))
+        project.with_name("a.png").unlink()
+        assert open_dataset(project).file_name(0) == wanted
+
     def test_two_entries_of_one_file(self, project: Path) -> None:
         """Files of one name and other sizes were in other folders."""
         rewrite(project, lambda document: document["_via_img_metadata"].update({"a.png9": {"filename": "a.png"}}))
