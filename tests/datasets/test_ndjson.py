@@ -108,7 +108,9 @@ class TestLabels:
         rewrite(file, 2, tags=["dim"])
         photos = open_dataset(file)
         assert photos.image_row(0)["attributes"] == {"tags": ["dim"]}
-        assert photos.tables() == {"ndjson": {"type": "dataset", "task": "segment", "name": "five"}}
+        assert photos.tables() == {"ndjson": {"name": "five"}}
+        rewrite(file, 1, name=None)
+        assert open_dataset(file).tables() == {}
 
     def test_size_of_the_image_where_the_file_has_none(self, file: Path) -> None:
         wanted = open_dataset(file)[0]

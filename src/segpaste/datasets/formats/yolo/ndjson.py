@@ -53,6 +53,7 @@ _HEAD = re.compile(rb'"(task|class_names)"\s*:|"type"\s*:\s*"dataset"')
 _SPLIT = re.compile(rb'"split"\s*:\s*"(train|val|test)"')
 _CLASS = re.compile("[0-9]{1,5}")
 _MOST_CLASSES = 10**5
+_OF_HEAD = ("type", "task", "class_names", "path", "kpt_shape", "kpt_names", "flip_idx")
 _KNOWN = ("type", "file", "width", "height", "split", "annotations")
 
 
@@ -84,6 +85,11 @@ class _Head:
     names: Mapping[int, str]
     shape: tuple[int, int] | None = None
     points: KeypointSchema | None = None
+
+    @property
+    def facts(self) -> JsonRow:
+        """Values that are not in the images and classes."""
+        return {key: value for key, value in self.values.items() if key not in _OF_HEAD}
 
     def class_names(self, num: int) -> list[str]:
         """Return the names of at least this many classes; missing ones are numbered as in Ultralytics."""
@@ -141,7 +147,7 @@ def read_ndjson(path: Path, images_dir: Path, split: str) -> ShapeTable:
         images,
         [{"name": name, **points} for name in names],
         f"{hashlib.sha256(content).hexdigest()} {split}",
-        {"ndjson": head.values},
+        {"ndjson": facts} if (facts := head.facts) else {},
         drawn_upright=True,
         keypoint_schema=head.points,
     )
@@ -181,8 +187,7 @@ def _head(path: Path, values: JsonRow) -> _Head:
         raise DatasetError(
             f"{path}: line 1: expected 'class_names', a name for each number of a class, got {names!r:.60}; correct it"
         )
-    facts = {key: value for key, value in values.items() if key != "class_names"}
-    return _Head(task, facts, {int(key): name for key, name in names.items()})
+    return _Head(task, values, {int(key): name for key, name in names.items()})
 
 
 def _record(path: Path, numbered: tuple[int, str], head: _Head) -> _Record:
