@@ -64,7 +64,7 @@ pages: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 
 # The whole suite has the tests that check runs.
-test: lint $(OLDEST_TRITON_DONE) $(TRAINERS) $(VERSIONS)
+test: lint $(OLDEST_TRITON_DONE) $(TRAINERS) $(VERSIONS) $(VENV)/tools/smp/.done
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 1
 
 tools: $(TOOLS) $(TRAINERS) $(IN_MEMORY)

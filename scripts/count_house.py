@@ -39,7 +39,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 91,
+    "files with one importer, in their own folder": 92,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -50,8 +50,8 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmentation": 5_600,
     "shared lines of augmenting": 4_900,
     "shared lines of bank": 5_800,
-    "shared lines of cli": 3_200,
-    "shared lines of datasets": 24_900,
+    "shared lines of cli": 3_300,
+    "shared lines of datasets": 25_000,
     "shared lines of encoder": 3_300,
     "shared lines of engine": 10_765,
     "shared lines of epochs": 1_200,

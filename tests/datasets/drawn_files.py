@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import json
 from collections.abc import Callable
@@ -182,6 +183,81 @@ def write_label_studio(folder: Path, tasks: list[Any] | None = None, name: str =
     return folder
 
 
+BRIDGED_POINTS = [(20, 4), (38, 4), (38, 10), (34, 10), (34, 18), (30, 18), (30, 14), (34, 14), (34, 10), (20, 10)]
+"""The outline of both parts of the zebra as one polygon, for tools without groups: a line leads to the second."""
+
+
+def via_region(name: str, values: dict[str, Any] | None = None, **numbers: Any) -> dict[str, Any]:
+    """A region of VGG Image Annotator."""
+    return {"shape_attributes": {"name": name, **numbers}, "region_attributes": values or {}}
+
+
+def via_polygon(points: Any, values: dict[str, Any] | None = None, name: str = "polygon") -> dict[str, Any]:
+    lists = {"all_points_x": [x for x, _ in points], "all_points_y": [y for _, y in points]}
+    return via_region(name, values, **lists)
+
+
+VIA_ATTRIBUTES = {
+    "class": {"type": "dropdown", "description": "", "options": {"zebra": "", "cup": ""}, "default_options": {}},
+    "striped": {"type": "text", "description": "", "default_value": ""},
+}
+
+
+def via_entries(folder: Path, regions: dict[str, list[Any]]) -> dict[str, Any]:
+    """Write a photo for each name, and return its entry by its key, the name and size of the file."""
+    entries = {}
+    for i, (name, own) in enumerate(regions.items()):
+        size = photo(folder / f"{name}.png", i).stat().st_size
+        entry = {
+            "filename": f"{name}.png",
+            "size": size,
+            "regions": own,
+            "file_attributes": {"caption": "", "light": "dim"},
+        }
+        entries[f"{name}.png{size}"] = entry
+    return entries
+
+
+def write_via(
+    folder: Path, regions: dict[str, list[Any]] | None = None, attributes: Any = None, **settings: Any
+) -> Path:
+    """Write a project as VIA 2 saves it, beside the photos, and return the folder."""
+    if regions is None:
+        zebra = via_polygon(BRIDGED_POINTS, {"class": "zebra", "striped": "yes"})
+        regions = {
+            "a": [via_polygon(ELL_POINTS, {"class": "cup"}), zebra],
+            "b": [via_polygon(BAR_POINTS, {"class": "cup", "striped": ""})],
+            "c": [],
+        }
+    entries = via_entries(folder, regions)
+    declared = VIA_ATTRIBUTES if attributes is None else attributes
+    core = {"buffer_size": 18, "filepath": {}, "default_filepath": "", **settings}
+    project = {
+        "_via_settings": {"ui": {"annotation_editor_height": 25}, "core": core, "project": {"name": "five"}},
+        "_via_img_metadata": entries,
+        "_via_attributes": {"region": declared, "file": {}},
+        "_via_data_format_version": "2.0.10",
+        "_via_image_id_list": [*entries],
+    }
+    (folder / "via_project.json").write_text(json.dumps(project))
+    return folder
+
+
+def via_csv(entries: dict[str, Any]) -> str:
+    """The annotations as VIA exports them as CSV."""
+    file = io.StringIO()
+    columns = ("filename", "file_size", "file_attributes", "region_count", "region_id")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*columns, "region_shape_attributes", "region_attributes"])
+    for entry in entries.values():
+        start = [entry["filename"], entry["size"], json.dumps(entry["file_attributes"]), len(entry["regions"])]
+        for i, of_image in enumerate(entry["regions"]):
+            writer.writerow([*start, i, *(json.dumps(of_image[f"{key}_attributes"]) for key in ("shape", "region"))])
+        if not entry["regions"]:
+            writer.writerow([*start, 0, "{}", "{}"])
+    return file.getvalue()
+
+
 def voc_object(name: str, box: Any, **more: Any) -> str:
     """An object whose box (x1, y1, x2, y2) in pixel edges is written as VOC does: from 1, ends included."""
     x1, y1, x2, y2 = box
@@ -237,6 +313,7 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "labelme": write_labelme,
     "cvat": write_cvat,
     "label-studio": write_label_studio,
+    "via": write_via,
     "voc": write_voc,
 }
 """Each writes the same three photos: a cup and a zebra of two parts, a cup, and nothing."""

@@ -131,6 +131,24 @@ def label_studio(root: Path) -> Path:
     return root / "images"
 
 
+def via(root: Path) -> Path:
+    numbers = {"all_points_x": [x for x, _ in CORNERS], "all_points_y": [y for _, y in CORNERS]}
+    region = {"shape_attributes": {"name": "polygon", **numbers}, "region_attributes": {"kind": "cup"}}
+    entry = {"size": 7, "regions": [region], "file_attributes": {}}
+    as_json(root / "via_region_data.json", {f"{i}.png7": {"filename": f"{i}.png", **entry} for i in range(NUM)})
+    return root
+
+
+def ndjson(root: Path) -> Path:
+    row = [0, *(value / side for corner in CORNERS for value, side in zip(corner, (64, 48), strict=True))]
+    record = {"type": "image", "width": 64, "height": 48, "split": "train", "annotations": {"segments": [row]}}
+    lines = [{"type": "dataset", "task": "segment", "class_names": {"0": "cup"}}]
+    lines += [{"file": f"{i}.png", **record} for i in range(NUM)]
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "cups.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return root / "images/train"
+
+
 def label_maps(root: Path) -> Path:
     for i in range(NUM):
         png(root / f"semantic/train/{i}.png", CUP * 1)
@@ -149,6 +167,8 @@ FORMATS: dict[str, Callable[[Path], Path]] = {
     "cvat": cvat,
     "labelme": labelme,
     "label-studio": label_studio,
+    "via": via,
+    "ndjson": ndjson,
     "label-maps": label_maps,
 }
 """Functions that write the annotations of a format below a folder, and return the folder of its images."""

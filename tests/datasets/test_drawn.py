@@ -88,6 +88,7 @@ def test_entries_are_those_of_coco(name: str, folder: Path) -> None:
         "labelme": {"flags": {"striped": True}, "description": "left one", "group_id": 7, "parts": [{"group_id": 7}]},
         "cvat": {"striped": True, "occluded": True, "group_id": 7, "parts": [{"group_id": 7}]},
         "label-studio": {"striped": ["yes"]},
+        "via": {"striped": "yes"},
         "voc": {"pose": "Left", "truncated": 1, "difficult": 0},
     }
     assert zebra["attributes"] == said[name]
@@ -105,6 +106,9 @@ def test_what_is_said_about_photos_and_the_dataset(name: str, folder: Path) -> N
             1,
             3,
         )
+    elif name == "via":
+        assert attributes == {"caption": "", "light": "dim"}
+        assert photos.tables()["via"]["_via_settings"]["project"] == {"name": "five"}
     elif name == "voc":
         assert attributes == {"source": {"database": "hand"}, "segmented": "1"}
     else:

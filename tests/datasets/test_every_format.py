@@ -85,6 +85,7 @@ IMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
 OTHERWISE = {
     ("yolo", "missing"): "expected (the path of )?an image",  # which its list names
     ("yolo", "of another size"): "",  # its labels say no size
+    ("via", "of another size"): "",
     ("label-maps", "missing"): "",  # its images are those of the folder
 }
 
@@ -113,6 +114,8 @@ ANNOTATIONS: dict[str, tuple[str, str]] = {
     "cvat": ("annotations.xml", CUT_XML),
     "labelme": ("1.json", CUT_JSON),
     "label-studio": ("project.json", CUT_JSON),
+    "via": ("via_region_data.json", CUT_JSON),
+    "ndjson": ("cups.ndjson", CUT_JSON),
     "label-maps": ("semantic/train/1.png", CUT_MAP),
 }
 
@@ -140,7 +143,7 @@ def test_the_digest_follows_the_annotations_and_not_the_place(name: str, root: P
     before = open_dataset(originals / name).digest
     assert open_dataset(root).digest == before
     for path in root.rglob("*.*"):
-        if path.suffix in (".json", ".xml", ".yaml", ".txt"):
+        if path.suffix in (".json", ".ndjson", ".xml", ".yaml", ".txt"):
             path.write_text(path.read_text().replace("cup", "mug"))
     photos = open_dataset(root)
     assert "mug" in photos.class_names

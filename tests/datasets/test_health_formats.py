@@ -36,7 +36,7 @@ for words in {commands!r}:
 """
 OF_SAMPLES = ("voc masks", "label-maps")
 """Formats whose objects are in maps, which are read with their samples."""
-SHAPES = ("labelme", "cvat", "label-studio", "voc", "yolo", "coco")
+SHAPES = ("labelme", "cvat", "label-studio", "via", "voc", "yolo", "coco")
 
 
 def check(root: Path, **options: Any) -> HealthReport:
@@ -121,14 +121,14 @@ def test_images(tmp_path: Path, name: str, decode: bool) -> None:
     expected = {"missing_file": ["3"], "broken_file": ["0", "1"] if decode else ["1"], "wrong_size": ["2"]}
     if name == "label-maps":  # its images are those of the folder
         del expected["missing_file"]
-    if name == "yolo":  # its labels do not have the size
+    if name in ("yolo", "via"):  # their labels do not have the size
         del expected["wrong_size"]
     places = {kind: sorted(Path(f.file or "").stem for f in report.of_kind(kind)) for kind in report.counts("error")}
     assert places == expected
     if name != "voc masks":  # whose files do not say the names of images
         assert all(Path(found.file or "").suffix == ".png" for found in report.of_kind("missing_file"))
     if name not in ("voc masks", "label-maps"):
-        assert report.num_objects == NUM
+        assert report.num_objects == NUM - 2 * (name == "via")  # whose objects are measured by the size of the image
     assert_named(report, tmp_path)
 
 
@@ -153,6 +153,8 @@ def spoil(root: Path, name: str) -> None:
             document = json.loads(path.read_text())
             if name == "coco":
                 document["annotations"][i]["iscrowd"] = "no"
+            elif name == "via":
+                document[f"{i}.png7"]["regions"][0]["shape_attributes"]["name"] = "spiral"
             else:
                 document[i]["annotations"][0]["result"][0]["value"]["points"] = [["a", 1]]
             path.write_text(json.dumps(document))
@@ -191,6 +193,12 @@ def tiny_and_twice(root: Path, name: str) -> None:
         square = " ".join(f"{x / 64} {y / 48}" for x, y in ([1, 1], [4, 1], [4, 4], [1, 4]))
         (root / "labels/1.txt").write_text(f"0 {square}\n")
         (root / "labels/2.txt").write_text((root / "labels/2.txt").read_text() * 2)
+    elif name == "via":
+        document = json.loads((root / "via_region_data.json").read_text())
+        square = {"all_points_x": [1, 4, 4, 1], "all_points_y": [1, 1, 4, 4]}
+        document["1.png7"]["regions"][0]["shape_attributes"] |= square
+        document["2.png7"]["regions"] *= 2
+        (root / "via_region_data.json").write_text(json.dumps(document))
     else:
         document = json.loads((root / "project.json").read_text())
         value = document[1]["annotations"][0]["result"][0]["value"]
@@ -204,6 +212,7 @@ WHERE = {
     "labelme": ("1.json: shape 1: ", "2.json: shape 2: "),
     "cvat": ("annotations.xml: image '1.png': shape 1 <polygon>: ", "annotations.xml: image '2.png': shape 2 "),
     "yolo": ("labels/1.txt: line 1 of ", "labels/2.txt: line 2 of "),
+    "via": ("via_region_data.json: image '1.png7': region 1: ", "via_region_data.json: image '2.png7': region 2: "),
     "label-studio": ("project.json: task 1: region 'a': ", "project.json: task 2: region 'b': "),
 }
 

@@ -22,7 +22,7 @@ from segpaste.datasets.splitting.stratify import Group, apportioned, stratify
 from segpaste.workspace import WholeFiles
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-DIVIDED = [name for name in FORMATS if name not in ("cvat", "label-studio")]
+DIVIDED = [name for name in FORMATS if name not in ("cvat", "label-studio", "via", "ndjson")]
 HALVES = {"train": 0.5, "val": 0.5}
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from coco_files import annotation_row, image_row, write_coco
-from drawn_files import photo, write_cvat, write_label_studio, write_labelme, write_voc
+from drawn_files import photo, write_cvat, write_label_studio, write_labelme, write_via, write_voc
 
+from ndjson_files import write_ndjson
 from segpaste.cli import main
 from segpaste.datasets import check_dataset, convert_dataset, open_dataset
 from segpaste.datasets.formats.registry import find_dataset
@@ -161,10 +162,13 @@ FOLDERS: dict[Any, list[str]] = {
     write_voc: ["JPEGImages"],
     write_cvat: ["images", "images/more"],
     write_label_studio: ["images", "images/more"],
+    write_via: ["."],
+    write_ndjson: ["images/train"],
     write_folder: ["images", "images/more"],
     roboflow: ["train", "train/more"],
 }
 """Folders of each format in which an image may be overlooked."""
+BOTH_KINDS = (write_labelme, pairs, write_cvat, write_label_studio)
 
 
 class TestImages:
@@ -174,7 +178,7 @@ class TestImages:
         path.mkdir()
         write(path)
         folders = FOLDERS[write]
-        task = {"task": "segment"} if write in (write_labelme, pairs, write_cvat, write_label_studio) else {}
+        task = {"task": "segment"} if write in BOTH_KINDS else {}
         assert UNLISTED not in convert_dataset(path, tmp_path / "whole", "coco", **task).losses
         assert kinds(path, **task) == {}
         for folder in folders:

@@ -1,7 +1,8 @@
 """The adapters under real trainers, most in environments of their own that `make test` sets up beside this one.
 
 The suite of a trainer is ``checks_NAME.py`` and all ``checks_NAME_PART.py`` of this folder, in one process, for the
-imports take long. If a file ``NAME.txt`` lists packages, it runs in the environment that has them, else in this one.
+imports take long. If a file ``NAME.txt`` here or in ``tests/tools`` lists packages, it runs in the environment that has
+them, else in this one.
 """
 
 from __future__ import annotations
@@ -29,10 +30,17 @@ def test_each_environment_has_a_suite() -> None:
     assert sorted(CHECKS) == sorted(path for paths in SUITES.values() for path in paths)
 
 
+def python_of(name: str) -> Path:
+    """The interpreter of the environment of a suite."""
+    for folder in (HERE, HERE.parent / "tools"):
+        if (folder / f"{name}.txt").exists():
+            return Path(sys.prefix) / folder.name / name / "bin" / "python"
+    return Path(sys.executable)
+
+
 @pytest.mark.parametrize("name", RUN)
 def test_the_suite_passes_beside_the_trainer(name: str, tmp_path: Path) -> None:
-    has_own = (HERE / f"{name}.txt").exists()
-    python = Path(sys.prefix) / "trainers" / name / "bin" / "python" if has_own else Path(sys.executable)
+    python = python_of(name)
     if not python.exists():
         pytest.fail(f"expected the environment {python.parents[1]}: `make test` sets it up; see the Makefile")
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={tmp_path / 'work'}"]

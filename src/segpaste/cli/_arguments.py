@@ -190,6 +190,12 @@ def add_repeated_ids(parser: argparse.ArgumentParser, told: str) -> None:
     parser.add_argument("--repeated-ids", choices=("renumber", "drop"), help=f"{text}; default: an error")
 
 
+def add_class_attribute(parser: argparse.ArgumentParser) -> None:
+    """Add ``--class-attribute``."""
+    text = "for files of VIA: the attribute of regions that is their class, default: the only one"
+    parser.add_argument("--class-attribute", metavar="NAME", help=text)
+
+
 def add_progress(parser: argparse.ArgumentParser) -> None:
     """Add ``--progress``."""
     text = "bar (default): a bar if stderr is a terminal; json: lines of JSON on stderr; off: nothing"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
-from segpaste.cli._arguments import add_photos, add_progress, add_repeated_ids, integer
+from segpaste.cli._arguments import add_class_attribute, add_photos, add_progress, add_repeated_ids, integer
 from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 
@@ -42,6 +42,7 @@ def add_to(commands: Any, summary: str) -> None:
     add("dataset", metavar="DATASET", help="any dataset that segpaste augment reads")
     add_photos(parser)
     add_repeated_ids(parser, "each is a remark, and an error for the tools of --for, which read the file itself")
+    add_class_attribute(parser)
     add("--decode", action="store_true", help="also read the pixels of all images and maps")
     add(
         "--workers",
@@ -115,7 +116,13 @@ def _check(args: argparse.Namespace) -> tuple[HealthReport, Sequence[str], Seque
             from segpaste.datasets.formats.format import ReadOptions
             from segpaste.datasets.formats.registry import find_dataset
 
-            given = ReadOptions(args.images, args.panoptic_dir, args.task, repeated_ids=args.repeated_ids)
+            given = ReadOptions(
+                args.images,
+                args.panoptic_dir,
+                args.task,
+                repeated_ids=args.repeated_ids,
+                class_attribute=args.class_attribute,
+            )
             rejected = None
             try:
                 found = find_dataset(args.dataset, args.from_)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
 from segpaste.augmenting.options import LAYOUTS, WRITTEN_TASKS
-from segpaste.cli._arguments import add_end, add_new_dataset, add_repeated_ids, expect_dataset
+from segpaste.cli._arguments import add_class_attribute, add_end, add_new_dataset, add_repeated_ids, expect_dataset
 from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 
@@ -59,6 +59,7 @@ def add_to(commands: Any, summary: str) -> None:
     add("--masks-from", metavar="MODEL", help=text)
     add("--device", metavar="DEVICE", help="device of that model, default: cpu")
     add_repeated_ids(parser, "both are counted as lost")
+    add_class_attribute(parser)
     add_end(parser, strict="exit with code 1 if anything is lost, or the tool would not start")
     parser.set_defaults(run=run)
 
@@ -89,6 +90,7 @@ def run(args: argparse.Namespace) -> None:
             masks_from=args.masks_from,
             device=args.device or "cpu",
             repeated_ids=args.repeated_ids,
+            class_attribute=args.class_attribute,
             verify=args.verify,
             progress=progress,
         )

@@ -38,6 +38,7 @@ def convert_dataset(
     masks_from: str | None = None,
     device: str = "cpu",
     repeated_ids: RepeatedIds | None = None,
+    class_attribute: str | None = None,
     verify: Verify = "sample",
     progress: Progress | None = None,
 ) -> ConversionSummary:
@@ -62,6 +63,7 @@ def convert_dataset(
         device: device of that model.
         repeated_ids: for COCO's annotations that have no id, or that of another one: ``renumber`` gives them new ids,
             ``drop`` leaves them out; both are counted as losses. By default they are an error.
+        class_attribute: for files of VIA, the attribute of regions that is their class.
         verify: what is read again before ``out`` appears: all labels, and with ``sample`` the pixels of the first 16
             images and of one in 50, with ``full`` those of all; ``off`` reads nothing.
         progress: called with ``"image"``, the number of converted images, and the number of all.
@@ -79,6 +81,7 @@ def convert_dataset(
         images_dir=None if images_dir is None else Path(images_dir),
         panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
         repeated_ids=checked_rule(repeated_ids),
+        class_attribute=class_attribute,
     )
     reader = None
     if tool is not None:

@@ -63,6 +63,7 @@ _ON_COMMAND_LINE = {
     "panoptic_dir": "--panoptic-dir",
     "task": "--task",
     "repeated_ids": "--repeated-ids",
+    "class_attribute": "--class-attribute",
 }
 
 
@@ -77,6 +78,7 @@ class ReadOptions:
         depth_fill: give holes in the depth of objects their nearest valid depth; they stay invalid.
         transforms: called with each `DenseSample`; its result replaces the sample.
         repeated_ids: what becomes of annotations of COCO that have no id of their own; by default they are errors.
+        class_attribute: the attribute of regions that is their class, in files of VIA.
     """
 
     images_dir: Path | None = None
@@ -85,6 +87,7 @@ class ReadOptions:
     depth_fill: bool = False
     transforms: Transforms | None = None
     repeated_ids: RepeatedIds | None = None
+    class_attribute: str | None = None
 
     def given(self) -> list[str]:
         """Return the names of the given options, but those that every format takes."""

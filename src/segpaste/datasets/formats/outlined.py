@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste._pixels import Size
+from segpaste._point_names import KeypointSchema
 from segpaste.datasets.entries import JsonRow, checked_points, read_schema
 from segpaste.datasets.formats.image_annotations import ImageAnnotations, PackedRecords, Transforms
 from segpaste.datasets.formats.tool_shapes import Shape, Unread, annotation_row, join_parts, unread_of
@@ -51,6 +52,7 @@ class ShapeTable:
         left_out: number of shapes that enclose nothing, such as lines, by kind.
         drawn_upright: True if the tool shows images rotated by their EXIF orientation.
         others: files that are not those of the tool, with words for their kind.
+        keypoint_schema: schema of the keypoints; None if it follows from the names in the categories.
     """
 
     path: Path
@@ -61,6 +63,7 @@ class ShapeTable:
     left_out: dict[str, int] = field(default_factory=dict)
     drawn_upright: bool = False
     others: Mapping[Path, str] = field(default_factory=dict)
+    keypoint_schema: KeypointSchema | None = None
 
 
 Read = Callable[[], ShapeTable]
@@ -176,7 +179,7 @@ class OutlinedAnnotations(ImageAnnotations):
         self._categories = [{"id": number, **row} for number, row in enumerate(drawn.categories, start=1)]
         self.category_ids = tuple(row["id"] for row in self._categories)
         self.class_names = tuple(row["name"] for row in self._categories)
-        self.keypoint_schema = read_schema(drawn.path, self._categories)
+        self.keypoint_schema = drawn.keypoint_schema or read_schema(drawn.path, self._categories)
         self.has_crowds = False
         return _Entries(self._entries(drawn), self._record)
 

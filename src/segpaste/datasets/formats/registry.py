@@ -30,8 +30,10 @@ from segpaste.datasets.formats.maps.formats import Ade20k, Ade20kFull, CamVid, C
 from segpaste.datasets.formats.maps.hints import UndeclaredMaps
 from segpaste.datasets.formats.sidecar_maps import expect_own_maps, find_beside, unread_around
 from segpaste.datasets.formats.text_files import head_of
+from segpaste.datasets.formats.via import ViaFile
 from segpaste.datasets.formats.voc.format import VocFormat
 from segpaste.datasets.formats.yolo.format import YoloFormat
+from segpaste.datasets.formats.yolo.ndjson import NdjsonFile
 from segpaste.datasets.repeated_ids import RepeatedIds, checked_rule
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ FORMATS: Sequence[Format] = (
     VocFormat(),
     CvatFile(),
     LabelmeFolder(),
+    ViaFile(),
+    NdjsonFile(),
     CocoFile(),
     CamVid(),
     UndeclaredMaps(),
@@ -240,6 +244,7 @@ def open_dataset(
     depth_fill: bool = False,
     transforms: Transforms | None = None,
     repeated_ids: RepeatedIds | None = None,
+    class_attribute: str | None = None,
 ) -> AnnotatedImages:
     """Recognise the dataset at a path and open it.
 
@@ -258,6 +263,8 @@ def open_dataset(
         transforms: called with each `DenseSample`; its result replaces the sample.
         repeated_ids: for COCO's annotations that have no id, or that of an annotation before them: ``renumber`` gives
             them new ids, ``drop`` leaves them out, with a warning; by default they are an error.
+        class_attribute: for files of VIA, the attribute of regions that is their class; by default the only one with a
+            list of values, or the only one.
 
     Raises:
         DatasetError: the dataset or the format is unknown, the dataset is broken or has no such split, or the format
@@ -270,5 +277,6 @@ def open_dataset(
         depth_fill=depth_fill,
         transforms=transforms,
         repeated_ids=checked_rule(repeated_ids),
+        class_attribute=class_attribute,
     )
     return find_dataset(path, format).open(split, options)

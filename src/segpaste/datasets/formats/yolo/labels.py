@@ -88,7 +88,7 @@ def parse_labels(path: Path, text: str, label_format: LabelFormat) -> tuple[list
     for number, line in enumerate(text.splitlines(), start=1):
         if not (words := line.split()):
             continue
-        row = _parsed(f"{path}: line {number}", words, label_format)
+        row = parse_row(f"{path}: line {number}", words, label_format)
         key = row["kind"], row_key(row["label"], row["values"])
         num_twice += key in seen
         if key not in seen:
@@ -110,8 +110,12 @@ def text_key(text: str) -> RowKey:
     return row_key(int(label), [*map(float, values)])
 
 
-def _parsed(where: str, words: list[str], label_format: LabelFormat) -> JsonRow:
-    """Parse one row."""
+def parse_row(where: str, words: Sequence[str], label_format: LabelFormat) -> JsonRow:
+    """Parse one row: its ``label``, ``kind`` and ``values``, see `parse_labels`.
+
+    Raises:
+        DatasetError: it is invalid; the message begins with ``where``.
+    """
     try:
         label, *values = map(float, words)
     except ValueError:
@@ -121,8 +125,8 @@ def _parsed(where: str, words: list[str], label_format: LabelFormat) -> JsonRow:
         ) from None
     if not label.is_integer() or not 0 <= label < label_format.num_classes:
         raise DatasetError(
-            f"{where}: expected a class from 0 to {label_format.num_classes - 1}, got {words[0]}; correct it, or the "
-            "names"
+            f"{where}: expected a class from 0 to {label_format.num_classes - 1}, got {words[0]:.20}; correct it, or "
+            "the names"
         )
     kind = _kind(where, len(words), label_format)
     _check_values(where, values, kind, label_format)
@@ -131,7 +135,7 @@ def _parsed(where: str, words: list[str], label_format: LabelFormat) -> JsonRow:
     return {"label": int(label), "kind": kind, "values": values}
 
 
-def _is_dota(words: list[str]) -> bool:
+def _is_dota(words: Sequence[str]) -> bool:
     """Return whether a line is one of DOTA's text: four corners in pixels, the class and its difficulty."""
     if words[0].startswith(("imagesource:", "gsd:")):
         return True
