@@ -64,12 +64,12 @@ pages: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 
 # The whole suite has the tests that check runs.
-test: lint $(OLDEST_TRITON_DONE) $(TRAINERS) $(VERSIONS) $(VENV)/tools/smp/.done
+test: lint $(OLDEST_TRITON_DONE) $(TRAINERS) $(VERSIONS)
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 1
 
 tools: $(TOOLS) $(TRAINERS) $(IN_MEMORY)
 	$(BIN)/python scripts/prove_tools.py
-	WITH_TOOLS=1 $(BIN)/pytest -q tests/trainers/test_trainers.py -k 'datumaro or fiftyone'
+	WITH_TOOLS=1 $(BIN)/pytest -q tests/trainers/test_trainers.py -k 'datumaro or fiftyone or smp'
 
 wheels: $(VENV)/.dev
 	$(BIN)/python scripts/build_wheels.py --out dist

@@ -17,8 +17,10 @@ import pytest
 HERE = Path(__file__).parent
 CHECKS = list(HERE.glob("checks_*.py"))
 SUITES = {name: sorted(HERE.glob(f"checks_{name}*.py")) for name in sorted({p.stem.split("_")[1] for p in CHECKS})}
-RUN = [name for name in SUITES if "WITH_TOOLS" in os.environ or name not in ("datumaro", "fiftyone")]
-"""Those two run in `make tools`."""
+OF_TOOLS = {"datumaro", "fiftyone", "smp"}
+"""Suites that run in `make tools`."""
+
+RUN = [name for name in SUITES if "WITH_TOOLS" in os.environ or name not in OF_TOOLS]
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled"}
 OFFLINE |= {"ALBUMENTATIONS_NO_TELEMETRY": "1", "ALBUMENTATIONS_OFFLINE": "1"}
 
@@ -42,11 +44,12 @@ def python_of(name: str) -> Path:
 def test_the_suite_passes_beside_the_trainer(name: str, tmp_path: Path) -> None:
     python = python_of(name)
     if not python.exists():
-        pytest.fail(f"expected the environment {python.parents[1]}: `make test` sets it up; see the Makefile")
+        command = "make tools" if name in OF_TOOLS else "make test"
+        pytest.fail(f"expected the environment {python.parents[1]}: `{command}` sets it up; see the Makefile")
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={tmp_path / 'work'}"]
     settings = {**os.environ, **OFFLINE, "YOLO_CONFIG_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
     if "SEGPASTE_TEST_DATA" in settings:  # the suite runs in another folder
         settings["SEGPASTE_TEST_DATA"] = str(Path(settings["SEGPASTE_TEST_DATA"]).resolve())
-    command = [str(python), "-m", "pytest", *options, *map(str, SUITES[name])]
-    run = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=tmp_path, check=False, timeout=900)
+    words = [str(python), "-m", "pytest", *options, *map(str, SUITES[name])]
+    run = subprocess.run(words, capture_output=True, text=True, env=settings, cwd=tmp_path, check=False, timeout=900)
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
