@@ -69,6 +69,7 @@ test: lint $(OLDEST_TRITON_DONE) $(TRAINERS) $(VERSIONS)
 
 tools: $(TOOLS) $(TRAINERS) $(IN_MEMORY)
 	$(BIN)/python scripts/prove_tools.py
+	$(BIN)/python scripts/prove_datasets.py
 	WITH_TOOLS=1 $(BIN)/pytest -q tests/trainers/test_trainers.py -k 'datumaro or fiftyone or smp'
 
 wheels: $(VENV)/.dev

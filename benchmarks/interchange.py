@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.checking.tools.registry import TOOLS
-from segpaste.datasets.checking.tools.rules import EFFECTS, Tool
+from segpaste.datasets.checking.tools.rules import EFFECTS, Effect, Tool
 from segpaste.datasets.checking.tools.traits import TRAITS
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "tests" / "tools" / "results.json"
 PAGE = ROOT / "docs" / "interchange.md"
-START, END = "<!-- tables: python -m benchmarks.interchange --write -->", "<!-- end of tables -->"
+HURTS = "<!-- what hurts: python -m benchmarks.interchange --write -->", "<!-- end of what hurts -->"
+TABLES = "<!-- tables: python -m benchmarks.interchange --write -->", "<!-- end of tables -->"
 KINDS = {"trains": "Trainers", "evaluates": "Evaluators", "converts": "Converters"}
 FORMATS = {"coco": "COCO", "yolo": "YOLO's labels", "voc": "Pascal VOC", "panoptic": "panoptic COCO", "maps": "maps"}
 ORDINARY = "ordinary"
@@ -51,17 +52,43 @@ def tables() -> Iterator[str]:
     results = {name: result for program in programs.values() for name, result in program["tools"].items()}
     dates = [program["date"] for program in programs.values()]
     yield f"Run from {min(dates)} to {max(dates)}."
-    yield ""
-    yield from _worst()
     for kind, title in KINDS.items():
         for format, its_title in FORMATS.items():
             tools = [tool for tool in TOOLS.values() if tool.does == kind and format in tool.formats]
             if tools:
                 yield from ["", f"### {title}, {its_title}", ""]
                 yield from _matrix(tools, format, results)
+    yield from ["", "### In words, and what to do", ""]
+    yield from _in_words()
 
 
-def _worst() -> Iterator[str]:
+def hurts() -> Iterator[str]:
+    """Yield what costs labels, by trouble: first what happens without a word in most tools, then what ends them."""
+    of_traits: dict[str, dict[Effect, dict[str, None]]] = {}
+    for tool in TOOLS.values():
+        for rule in tool.rules:
+            of_traits.setdefault(rule.trait, {}).setdefault(rule.effect, {})[tool.title] = None
+    silent = {trait: {key: of[key] for key in of if key != "stops"} for trait, of in of_traits.items()}
+    stops = {trait: {key: of[key] for key in of if key == "stops"} for trait, of in of_traits.items()}
+    yield from _by_trouble(silent, "what happens, and where")
+    yield from ["", "These end a tool with an error, which at least is seen:", ""]
+    yield from _by_trouble(stops, "where")
+
+
+def _by_trouble(of_traits: Mapping[str, Mapping[Effect, Mapping[str, None]]], second: str) -> Iterator[str]:
+    yield f"| of what | {second} |"
+    yield "|---|---|"
+    affected = {trait: sum(map(len, of.values())) for trait, of in of_traits.items()}
+    for trait in sorted(affected, key=lambda trait: (-affected[trait], [*TRAITS].index(trait))):
+        effects = sorted(of_traits[trait], key=[*EFFECTS].index)
+        texts = [
+            f"{'' if key == 'stops' else f'{EFFECTS[key]}: '}{', '.join(of_traits[trait][key])}" for key in effects
+        ]
+        if texts:
+            yield f"| {TRAITS[trait].text} | {'; '.join(texts)} |"
+
+
+def _in_words() -> Iterator[str]:
     """Yield what each tool does wrong, in words."""
     yield "| tool | of what | what happens | what to do |"
     yield "|---|---|---|---|"
@@ -106,8 +133,11 @@ def _escaped(text: str) -> str:
 
 def page() -> str:
     """Return the page with the tables of the results."""
-    before, _, rest = PAGE.read_text().partition(START)
-    return "\n".join([before + START, "", *tables(), "", END + rest.partition(END)[2]])
+    text = PAGE.read_text()
+    for (start, end), lines in ((HURTS, hurts()), (TABLES, tables())):
+        before, _, rest = text.partition(start)
+        text = "\n".join([before + start, "", *lines, "", end + rest.partition(end)[2]])
+    return text
 
 
 def main() -> None:
@@ -117,7 +147,7 @@ def main() -> None:
     if parser.parse_args().write:
         PAGE.write_text(page())
     else:
-        print("\n".join(tables()))
+        print("\n".join([*hurts(), "", *tables()]))
 
 
 if __name__ == "__main__":

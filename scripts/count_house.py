@@ -51,7 +51,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmenting": 4_900,
     "shared lines of bank": 5_800,
     "shared lines of cli": 3_300,
-    "shared lines of datasets": 25_000,
+    "shared lines of datasets": 25_100,
     "shared lines of encoder": 3_300,
     "shared lines of engine": 10_765,
     "shared lines of epochs": 1_200,

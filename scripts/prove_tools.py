@@ -51,6 +51,7 @@ _GIVEN: dict[str, Callable[[Path], dict[str, Any]]] = {
     "panoptic": lambda folder: {"images_dir": folder / "images"},
     "yolo": lambda folder: {"splits": ["train"]},
     "maps": lambda folder: {},
+    "voc": lambda folder: {"splits": ["train"]},
 }
 """What a conversion is told about a probe beside its file."""
 _READ_AS = {"yolo": "yolo", "coco-panoptic": "panoptic", "label-maps": "maps"}

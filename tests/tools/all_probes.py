@@ -21,6 +21,8 @@ def write(probe: Probe, format: str, folder: Path) -> Path:
 
 
 def file_of(format: str, folder: Path) -> Path:
-    """Return the file that tells where the others of a probe are; the folder if there is none."""
+    """Return the file that tells where the others of a probe are; the folder if there is none, as for VOC."""
+    if format == "voc":
+        return folder
     file = data_file(folder) if format == "yolo" else folder / FILES[format]
     return file if file.exists() else folder

@@ -106,6 +106,8 @@ def survival(truth: Sequence[dict[str, Any]], read: Sequence[ReadImage]) -> tupl
 def _overlap(other: ReadObject, mask: Mask) -> float:
     if not mask.any():
         return 0.0
+    if other.mask is not None and other.mask.shape != mask.shape:
+        return 0.0
     if other.mask is None:
         label, mask = _filled(other.box, mask.shape), _filled(_box(mask), mask.shape)
     else:
@@ -163,6 +165,8 @@ def _painted(pixels: NDArray[np.uint8], colour: Sequence[int]) -> Mask:
 
 def _lies_on(other: ReadObject, mask: Mask) -> bool:
     """Whether half of a label, or more, lies on the object, or covers half of it."""
+    if other.mask is not None and other.mask.shape != mask.shape:
+        return False  # drawn for an image of another size
     label = other.mask if other.mask is not None and other.mask.any() else _filled(other.box, mask.shape)
     common = (label & mask).sum()
     return bool(common * 2 >= max(1, min(label.sum(), mask.sum())))

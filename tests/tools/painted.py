@@ -102,13 +102,17 @@ class Picture:
     as_stored: bool = False
     height: int = HEIGHT
 
-    def save(self, path: Path) -> None:
-        """Write the image."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+    def pixels(self) -> NDArray[np.uint8]:
+        """Return the pixels [H, W, 3] on which the annotations are drawn."""
         pixels = np.full((HEIGHT, WIDTH, 3), BACKGROUND, np.uint8)
         for number, found in enumerate(self.objects):
             pixels[found.mask()] = COLOURS[number] if self.mode in ("RGB", "P", "RGBA", "CMYK") else GREYS[number]
-        image = Image.fromarray(pixels[: self.height])
+        return pixels[: self.height]
+
+    def save(self, path: Path) -> None:
+        """Write the image."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image = Image.fromarray(self.pixels())
         options: dict[str, Any] = {}
         if self.orientation > 1:
             exif = Image.Exif()
@@ -139,6 +143,7 @@ class Probe:
         class_lists: True if images with the trait have LVIS's lists of classes; ordinary ones always have them.
         image_ids: ids of the images in COCO's format; by default they are numbered from 1.
         ordinary: the ordinary image.
+        is_twice: True if images with the trait are listed twice in COCO's format, with all their annotations.
         byte_order_mark: True if label files of images with the trait begin with U+FEFF, as some editors write.
     """
 
@@ -148,6 +153,7 @@ class Probe:
     polygons: list[Any] | None = None
     pose: tuple[int, int] | None = None
     class_lists: bool = True
+    is_twice: bool = False
     byte_order_mark: bool = False
     image_ids: tuple[int, ...] = ()
     ordinary: Picture = Picture("ordinary.png")

@@ -55,8 +55,9 @@ def _corners(row: dict[str, Any]) -> list[float]:
 
 
 def has_masks(folder: Path) -> bool:
-    """Whether annotations of a probe have masks; then an object without one is found as its filled box."""
-    return any(row.get("segmentation") for row in json.loads((folder / "instances.json").read_text())["annotations"])
+    """Whether objects of a probe have masks; then an object without one is found as its filled box."""
+    rows = json.loads((folder / "instances.json").read_text())["annotations"]
+    return any(row.get("segmentation") and not row.get("iscrowd") for row in rows)
 
 
 def encoded(segmentation: Any, height: int, width: int) -> Result:

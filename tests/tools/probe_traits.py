@@ -7,7 +7,7 @@ from pathlib import Path
 from all_probes import PROBES, file_of, write
 
 from segpaste.datasets import open_dataset
-from segpaste.datasets.checking.check import with_heads
+from segpaste.datasets.checking.check import listed_files, with_heads
 from segpaste.datasets.checking.listings.file_listings import list_coco, list_yolo
 from segpaste.datasets.checking.listings.image_files import look_at
 from segpaste.datasets.checking.listings.sample_listing import list_samples
@@ -21,6 +21,9 @@ def list_probe(format: str, folder: Path) -> ListedSplit:
     file = file_of(format, folder)
     if format == "yolo":
         listing = list_yolo(read_data(file), "train")
+    elif format == "voc":
+        listing = listed_files(open_dataset(file, split="train"))
+        assert listing is not None
     elif format == "maps":
         listing = list_samples(open_dataset(file), 1, decode=False)
     else:

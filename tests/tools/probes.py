@@ -2,7 +2,7 @@
 
 Each object is painted in a colour of its own, so wherever a tool moves the pixels, its label must follow. A probe has
 an ordinary image and one with the trait. Formats: ``coco`` (``images/``, ``instances.json``) and ``yolo`` (``images/``,
-``labels/``, ``data.yaml``); those of maps are in `map_probes`. Nothing
+``labels/``, ``data.yaml``); those of maps are in `map_probes`, of VOC in `voc_probes`. Nothing
 here needs more than NumPy and Pillow, for each tool has an environment of its own.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from map_probes import class_map_probes, panoptic_probes, write_class_maps, write_panoptic
 from painted import COLOURS, GREYS, HEIGHT, ORDINARY, WIDTH, Mask, Object, Picture, Probe
+from voc_probes import voc_probes, write_voc
 
 _RING = Object(((20, 16, 60, 56),), hole=(32, 28, 48, 44), form="runs")
 _TWO = Object(((12, 16, 36, 50), (48, 20, 70, 60)))
@@ -50,6 +51,12 @@ def _points(found: Object, num: int) -> list[float]:
 
 _PLAIN = ORDINARY[0]
 _POSE = {"keypoints": [22, 18, 2, 58, 48, 2, 40, 33, 2], "num_keypoints": 3}
+_TIFF = Picture("special.tif", orientation=6)
+TIFFS: Mapping[str, Probe] = {
+    "tiff_oriented": Probe((_TIFF,)),
+    "tiff_as_stored": Probe((replace(_TIFF, as_stored=True),)),
+    "tiff_mapped": Probe((replace(_TIFF, mode="L"),)),
+}
 SHARED: Mapping[str, Probe] = {
     "ordinary": Probe(),
     "box_only": _with(replace(_PLAIN, form="box")),
@@ -72,6 +79,7 @@ SHARED: Mapping[str, Probe] = {
 }
 COCO: Mapping[str, Probe] = {
     **SHARED,
+    **TIFFS,
     "id_zero": _with(replace(_PLAIN, id=0)),
     "run_lengths": _with(replace(_ANGLE, form="runs")),
     "compressed": _with(replace(_ANGLE, form="compressed")),
@@ -93,6 +101,7 @@ COCO: Mapping[str, Probe] = {
     "category_zero": replace(Probe((Picture(),)), ids=(0, 1, 2)),
     "category_gaps": replace(Probe((Picture(),)), ids=(1, 5, 9)),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
+    "listed_twice": Probe((Picture(),), is_twice=True),
     "some_keypoints": _with(
         replace(_PLAIN, entry={"keypoints": [22, 18, 2, 58, 48, 2, 40, 33, 2], "num_keypoints": 3})
     ),
@@ -110,9 +119,10 @@ COCO: Mapping[str, Probe] = {
     "first_object": Probe((Picture(),)),
     "any_object": Probe((Picture(),)),
 }
+_NOT_OF_YOLO = ("box_only", "oriented_as_stored", "tiff_as_stored")
 YOLO: Mapping[str, Probe] = {
     # Labels of YOLO are always drawn on the image as its orientation turns it.
-    **{name: probe for name, probe in SHARED.items() if name not in ("box_only", "oriented_as_stored")},
+    **{name: probe for name, probe in {**SHARED, **TIFFS}.items() if name not in _NOT_OF_YOLO},
     "hole": _with(replace(_RING, form="polygons")),
     "hole_from_first": _with(replace(_RING, form="polygons", bridge_at_first=True)),
     "mixed_rows": _with(replace(_PLAIN, form="box")),
@@ -133,7 +143,10 @@ PROBES: Mapping[str, Mapping[str, Probe]] = {
     "yolo": YOLO,
     "panoptic": panoptic_probes(SHARED),
     "maps": class_map_probes(SHARED),
+    "voc": voc_probes({**SHARED, "tiff_oriented": TIFFS["tiff_oriented"]}),
 }
+IMAGES: Mapping[str, str] = {"voc": "JPEGImages"}
+"""The folder of the images of formats that do not call it ``images``."""
 FILES: Mapping[str, str] = {
     "coco": "instances.json",
     "yolo": "data.yaml",
@@ -146,7 +159,7 @@ FILES: Mapping[str, str] = {
 def write(probe: Probe, format: str, folder: Path) -> None:
     """Write a probe, and ``truth.json`` beside it, which says what must be read."""
     for picture in probe.images:
-        picture.save(folder / "images" / picture.name)
+        picture.save(folder / IMAGES.get(format, "images") / picture.name)
     _WRITERS[format](probe, folder)
     (folder / "truth.json").write_text(json.dumps([_truth(probe, picture) for picture in probe.images], indent=1))
 
@@ -169,7 +182,8 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
 
 def _write_coco(probe: Probe, folder: Path) -> None:
     images, annotations = list[dict[str, Any]](), list[dict[str, Any]]()
-    for image_id, picture in zip(probe.image_ids or range(1, 9), probe.images, strict=False):
+    pictures = [*probe.images, *(probe.pictures if probe.is_twice else ())]
+    for image_id, picture in zip(probe.image_ids or range(1, 9), pictures, strict=False):
         row: dict[str, Any] = {"id": image_id, "file_name": picture.name, "height": picture.height, "width": WIDTH}
         if probe.class_lists or picture not in probe.pictures:
             shown = {probe.ids[found.label] for found in picture.objects}
@@ -265,4 +279,5 @@ _WRITERS: Mapping[str, Callable[[Probe, Path], None]] = {
     "yolo": _write_yolo,
     "panoptic": write_panoptic,
     "maps": write_class_maps,
+    "voc": write_voc,
 }

@@ -98,6 +98,28 @@ def test_an_annotation_with_the_id_0_gets_the_first_free_one(tmp_path: Path) -> 
     assert list(summary.changes.values()) == [1]
 
 
+def test_what_names_an_annotation_by_its_id_names_the_new_one(tmp_path: Path) -> None:
+    write(COCO["id_zero"], "coco", tmp_path)
+    file = tmp_path / "instances.json"
+    tables = json.loads(file.read_text())
+    others = {"parent": 0, "annotation_ids": [0, 1], "track_id": 0}
+    tables["annotations"][0].update(others)
+    tables["relations"] = [{"annotation_id": 0, "of": "a part"}]
+    file.write_text(json.dumps(tables))
+    summary = convert_dataset(file, tmp_path / "out", tool="pycocotools", images_dir=tmp_path / "images")
+    written = json.loads((summary.out / "annotations.json").read_text())
+    (new,) = {row["id"] for row in written["annotations"]} - {row["id"] for row in tables["annotations"]}
+    assert {key: written["annotations"][0][key] for key in others} == {
+        "parent": new,
+        "annotation_ids": [new, 1],
+        "track_id": 0,
+    }
+    assert "relations" not in written
+    assert summary.losses == {"table 'relations': ids of annotations": 1}
+    kept = convert_dataset(file, tmp_path / "kept", tool="torchvision", images_dir=tmp_path / "images")
+    assert json.loads((kept.out / "annotations.json").read_text())["relations"] == tables["relations"]
+
+
 def test_an_area_of_0_becomes_that_of_the_mask(tmp_path: Path) -> None:
     given, _ = convert("area_zero", tmp_path, None)
     rows, summary = convert("area_zero", tmp_path / "again")

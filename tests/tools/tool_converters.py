@@ -12,6 +12,8 @@ from judge import ReadImage
 from labelformat.formats import (
     COCOInstanceSegmentationInput,
     COCOInstanceSegmentationOutput,
+    COCOObjectDetectionOutput,
+    PascalVOCObjectDetectionInput,
     YOLOv8InstanceSegmentationInput,
 )
 from painted import CLASSES
@@ -36,6 +38,12 @@ def yolo_by_supervision(folder: Path) -> list[ReadImage]:
     return _write_supervision(dataset, folder)
 
 
+def voc_by_supervision(folder: Path) -> list[ReadImage]:
+    """Read VOC's XML files with supervision, and write COCO with the images."""
+    images, labels = str(folder / "JPEGImages"), str(folder / "Annotations")
+    return _write_supervision(supervision.DetectionDataset.from_pascal_voc(images, labels), folder)
+
+
 def _write_supervision(dataset: supervision.DetectionDataset, folder: Path) -> list[ReadImage]:
     out = folder / "out"
     dataset.as_coco(str(out / "images"), str(out / "instances.json"))
@@ -54,6 +62,11 @@ def yolo_by_globox(folder: Path) -> list[ReadImage]:
     images, labels = folders_of(folder)
     found = AnnotationSet.from_yolo_seg(labels, image_folder=images, relative=True)
     return _write_globox(found.map_labels({str(i): name for i, name in enumerate(_names(folder))}), folder)
+
+
+def voc_by_globox(folder: Path) -> list[ReadImage]:
+    """Read VOC's XML files with Globox, and write COCO."""
+    return _write_globox(AnnotationSet.from_pascal_voc(folder / "Annotations"), folder)
 
 
 def _names(folder: Path) -> list[str]:
@@ -78,6 +91,13 @@ def yolo_by_labelformat(folder: Path) -> list[ReadImage]:
     return _write_labelformat(YOLOv8InstanceSegmentationInput(data_file(folder), "train"), folder)
 
 
+def voc_by_labelformat(folder: Path) -> list[ReadImage]:
+    """Read VOC's XML files with labelformat, and write COCO's boxes."""
+    found = PascalVOCObjectDetectionInput(folder / "Annotations", ",".join(CLASSES))
+    COCOObjectDetectionOutput(folder / "out.json").save(found)
+    return read_written(folder, folder / "out.json", folder / "JPEGImages", has_masks=False)
+
+
 def _write_labelformat(found: object, folder: Path) -> list[ReadImage]:
     COCOInstanceSegmentationOutput(folder / "out.json").save(found)
     return read_written(folder, folder / "out.json", folders_of(folder)[0])
@@ -94,8 +114,8 @@ def by_sahi(folder: Path) -> list[ReadImage]:
 
 
 READS = {
-    "supervision": {"coco": by_supervision, "yolo": yolo_by_supervision},
-    "globox": {"coco": by_globox, "yolo": yolo_by_globox},
-    "labelformat": {"coco": by_labelformat, "yolo": yolo_by_labelformat},
+    "supervision": {"coco": by_supervision, "yolo": yolo_by_supervision, "voc": voc_by_supervision},
+    "globox": {"coco": by_globox, "yolo": yolo_by_globox, "voc": voc_by_globox},
+    "labelformat": {"coco": by_labelformat, "yolo": yolo_by_labelformat, "voc": voc_by_labelformat},
     "sahi": {"coco": by_sahi},
 }

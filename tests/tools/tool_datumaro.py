@@ -24,4 +24,11 @@ def by_datumaro(folder: Path) -> list[ReadImage]:
     return read_written(folder, out / "annotations" / "instances_train.json", out / "images" / "train")
 
 
-READS = {"datumaro": {"coco": by_datumaro}}
+def voc_by_datumaro(folder: Path) -> list[ReadImage]:
+    """Read VOC's XML files, and write COCO with its images."""
+    out = folder / "out"
+    datumaro.Dataset.import_from(str(folder), "voc").export(str(out), "coco_instances", save_media=True)
+    return read_written(folder, out / "annotations" / "instances_train.json", out / "images" / "train", has_masks=False)
+
+
+READS = {"datumaro": {"coco": by_datumaro, "voc": voc_by_datumaro}}

@@ -73,9 +73,13 @@ def _mask(segmentation: Any, size: tuple[int, int], lost: Mask | None) -> Mask |
 
 def _pixels(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
     """Return the pixels [H, W, 3], turned by the EXIF orientation only if (H, W) in the file is that of the result."""
-    with Image.open(path) as image:
-        upright = ImageOps.exif_transpose(image)
-        chosen = upright if image.size[::-1] != size and upright.size[::-1] == size else image
+    with path.open("rb") as file, Image.open(file) as image:  # Pillow scrambles some TIFFs that it opens by their names
+        turned = ImageOps.exif_transpose(image)
+        stored = image
+        if image.format == "TIFF":  # which Pillow turns as it reads it
+            turned, stored = image, image.transpose(Image.Transpose.ROTATE_90)
+        is_turned = stored.size[::-1] != size and turned.size[::-1] == size
+        chosen = turned if is_turned else stored
         if chosen.mode.startswith("I"):
             chosen = Image.fromarray((np.asarray(chosen).astype(int) >> 8).astype(np.uint8))
         pixels: NDArray[np.uint8] = np.asarray(chosen.convert("RGB"))

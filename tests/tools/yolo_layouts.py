@@ -70,6 +70,8 @@ def data_file(folder: Path) -> Path:
 
 def folders_of(folder: Path) -> tuple[Path, Path]:
     """Return the folders of images and of labels of a probe."""
+    if (folder / "JPEGImages").exists():
+        return folder / "JPEGImages", folder / "Annotations"
     if (folder / "photos").exists():
         return folder / "photos", folder / "photos"
     root = folder / "train" if (folder / "train").exists() else folder

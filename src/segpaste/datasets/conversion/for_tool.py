@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from segpaste.datasets.checking.tools.rules import Tool
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.entries import JsonRow, box_of, has_segmentation
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.carried import REGION_KEYS
 from segpaste.datasets.formats.coco.segments import read_segment_ids
 from segpaste.datasets.formats.image_files import read_head
+from segpaste.datasets.formats.references import Kind, refers, resolved
 from segpaste.datasets.formats.rle import decode_segmentation, run_lengths
 from segpaste.datasets.formats.yolo.outlines import outline
 from segpaste.datasets.writers.coco import Crowds
@@ -33,6 +36,8 @@ CHANGES = frozenset({AS_OUTLINES, AS_LISTS, OTHER_ID, NEW_AREA, NEW_MAP, JOINED,
 REGIONS = "crowd and ignored regions"
 _LEFT_OUT = "{}, left out for {}"
 _LEAST_NUMBERS = 6
+_OF_IDS = {False: "id_zero", True: "id_negative"}
+"""Trait of an id below 1 by whether it is negative."""
 
 
 def expect_instances(dataset: object, photos: Sequence[AnnotatedDataset], tool: Tool) -> None:
@@ -94,6 +99,28 @@ def _joined(crowds: Crowds, told: Losses) -> Crowds:
         else:
             joined[key] = crowd, row
     return list(joined.values())
+
+
+class _OtherIds(NamedTuple):
+    """Counterparts of annotations of which some have another id; images, and what may be another id, stay."""
+
+    ids: Mapping[int, int]
+    kinds: frozenset[Kind] = frozenset({"annotation"})
+
+    def is_image(self, number: int) -> bool:
+        """Return False."""
+        return False
+
+    def image(self, number: int) -> None:
+        """Return None."""
+
+    def annotation(self, number: int) -> int:
+        """Return the new id of an annotation."""
+        return self.ids.get(number, number)
+
+    def name(self, text: str) -> str:
+        """Return the same text."""
+        return text
 
 
 @dataclass(frozen=True)
@@ -214,22 +241,24 @@ class EntriesForTool:
         told[COUNTED] += 1
         return {**row, "num_keypoints": sum(v > 0 for v in row["keypoints"][2::3])}
 
-    def without_zero(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
-        """Give an annotation whose id is 0 one above all others."""
-        return self._above_all(row, told) if row.get("id") == 0 else row
-
-    def without_negative(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
-        """Give an annotation whose id is negative one above all others."""
-        return self._above_all(row, told) if row.get("id", 0) < 0 else row
-
-    def _above_all(self, row: JsonRow, told: Losses) -> JsonRow:
-        told[OTHER_ID] += 1
-        return {**row, "id": self._largest_id + 1 - row["id"]}
+    def with_other_id(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Give an annotation whose id the tool loses one above all others, also where others name it by its id."""
+        if row.get("id", 1) < 1 and row["id"] in self.other_ids:
+            told[OTHER_ID] += 1
+            row = {**row, "id": self.other_ids[row["id"]]}
+        if not refers(row, "objects", REGION_KEYS):
+            return row
+        return resolved(row, "objects", _OtherIds(self.other_ids), told, REGION_KEYS)
 
     @cached_property
-    def _largest_id(self) -> int:
+    def other_ids(self) -> Mapping[int, int]:
+        """New ids of the annotations whose id the tool loses, by the old ones."""
+        if not (self._minds("id_zero") or self._minds("id_negative")):
+            return {}
         rows = map(self.photos.annotation_rows, range(len(self.photos)))
-        return max((row["id"] for of_image in rows for row in of_image), default=0)
+        ids = [row["id"] for of_image in rows for row in of_image if "id" in row]
+        above = max(ids, default=0) + 1
+        return {number: above - number for number in ids if number < 1 and self._minds(_OF_IDS[number < 0])}
 
     def _left_out(self, what: str, told: Losses, num: int = 1) -> None:
         assert self.tool is not None
@@ -258,6 +287,6 @@ _MENDS: dict[str, _Mend] = {
     "no_pixel": EntriesForTool.with_pixels,
     "no_num_keypoints": EntriesForTool.with_num_keypoints,
     "area_zero": EntriesForTool.with_area,
-    "id_zero": EntriesForTool.without_zero,
-    "id_negative": EntriesForTool.without_negative,
+    "id_zero": EntriesForTool.with_other_id,
+    "id_negative": EntriesForTool.with_other_id,
 }

@@ -97,7 +97,7 @@ class SplitConverter:
     def keeps_annotation_ids(self) -> bool:
         """True if the entries of annotations have the ids that they had."""
         is_same = isinstance(self.to, CocoSegments) and isinstance(self.photos, CocoPanoptic)
-        return is_same or (self.keeps_entries and self.to.of_entries)
+        return (is_same or (self.keeps_entries and self.to.of_entries)) and not self.for_tool.other_ids
 
     def convert(self, index: int, writer: DatasetWriter, write: Write) -> JsonRow:
         """Write the files of an image; return its note, see `DatasetWriter.add`, with what is lost of the source.

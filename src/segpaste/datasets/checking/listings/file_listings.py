@@ -351,7 +351,15 @@ def list_shapes(dataset: OutlinedAnnotations) -> Listing:
     for what in NOT_READ:
         if lost[what]:
             listing.find("left_out", f"{lost[what]:,} {what}")
+    if listing.images and all(map(_has_own_xml, listing.images)):
+        listing.format = "voc"
     return listing
+
+
+def _has_own_xml(image: ListedImage) -> bool:
+    """Whether the annotations of an image are in an XML file of its name, as in Pascal VOC."""
+    file = image.label_file
+    return file is not None and file.suffix == ".xml" and file.stem == Path(image.name).stem
 
 
 class _ShapeRows:

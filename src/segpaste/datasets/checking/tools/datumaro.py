@@ -1,7 +1,8 @@
-"""Datumaro: reads COCO as ``coco_instances``, and writes it again."""
+"""Datumaro: reads COCO as ``coco_instances``, and Pascal VOC as ``voc``, and writes COCO."""
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools import voc_files
 from segpaste.datasets.checking.tools.degenerate import NO_PIXEL_READ
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import Rule, Tool
@@ -23,7 +24,7 @@ TOOL = Tool(
     "datumaro",
     ("1.13.12",),
     "converts",
-    ("coco",),
+    ("coco", "voc"),
     (
         NO_PIXEL_READ,
         Rule(
@@ -85,5 +86,13 @@ TOOL = Tool(
             "read coco_person_keypoints; all annotations must have keypoints",
         ),
         IGNORED_UNREAD,
+        *voc_files.DATUMARO,
+        Rule(
+            "coco",
+            "listed_twice",
+            "object_split",
+            "images are told apart by their names, so that a file that is listed twice has all objects twice",
+            "list each file once",
+        ),
     ),
 )

@@ -1,8 +1,8 @@
-"""Globox: reads the boxes of COCO, or of YOLO's polygons, and writes COCO."""
+"""Globox: reads the boxes of COCO, of YOLO's polygons, or of Pascal VOC, and writes COCO."""
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools import yolo_files
+from segpaste.datasets.checking.tools import voc_files, yolo_files
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
@@ -23,7 +23,7 @@ TOOL = Tool(
     "globox",
     ("2.9.0",),
     "converts",
-    ("coco", "yolo"),
+    ("coco", "yolo", "voc"),
     (
         Rule(
             "coco",
@@ -134,5 +134,21 @@ TOOL = Tool(
             "save the label files without a byte order mark (UTF-8 without BOM)",
         ),
         *yolo_files.GLOBOX,
+        _from_zero("voc"),
+        *voc_files.GLOBOX,
+        Rule(
+            "yolo",
+            "tiff_oriented",
+            "shifted",
+            "outlines are scaled by the size of the stored image, without its orientation",
+            "convert with segpaste: segpaste convert DATASET --to coco --out DIR",
+        ),
+        Rule(
+            "coco",
+            "listed_twice",
+            "stops",
+            "reading ends with an AssertionError at a file that is listed twice",
+            "list each file once",
+        ),
     ),
 )

@@ -1,8 +1,8 @@
-"""labelformat: reads the instances of COCO or YOLO, and writes COCO."""
+"""labelformat: reads the instances of COCO or YOLO, and the boxes of Pascal VOC, and writes COCO."""
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools import yolo_files
+from segpaste.datasets.checking.tools import voc_files, yolo_files
 from segpaste.datasets.checking.tools.degenerate import NO_PIXEL_READ
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import SHARED_LABELS, Rule, Tool
@@ -31,7 +31,7 @@ TOOL = Tool(
     "labelformat",
     ("0.1.17",),
     "converts",
-    ("coco", "yolo"),
+    ("coco", "yolo", "voc"),
     (
         _stops(
             "box_only",
@@ -117,5 +117,7 @@ TOOL = Tool(
             "save the label files without a byte order mark (UTF-8 without BOM)",
         ),
         *yolo_files.LABELFORMAT,
+        _without_ids("voc"),
+        *voc_files.LABELFORMAT,
     ),
 )

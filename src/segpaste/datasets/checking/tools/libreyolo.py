@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from segpaste.datasets.checking.tools import yolo_files
+from segpaste.datasets.checking.tools import tiffs, yolo_files
 from segpaste.datasets.checking.tools.degenerate import FLAT_LOST
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rfdetr import (
@@ -53,6 +53,7 @@ _BOTH = (
         "write 'iscrowd': 0 into each annotation: segpaste convert DATASET --for {tool} --out DIR",
     ),
     NO_BOX,
+    tiffs.as_stored(),
     Rule(
         "coco",
         "names_alike",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from segpaste.datasets.checking.tools import yolo_files
+from segpaste.datasets.checking.tools import tiffs, yolo_files
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rfdetr import ORIENTED, TURN, WITHOUT_MARK
 from segpaste.datasets.checking.tools.rules import Rule, Tool
@@ -21,6 +21,8 @@ TOOL = Tool(
     ("coco", "yolo"),
     (
         replace(IGNORED_UNREAD, advice=WITHOUT_REGIONS),
+        tiffs.as_stored(),
+        *tiffs.mapped("coco", "yolo"),
         *(
             Rule(
                 "coco",

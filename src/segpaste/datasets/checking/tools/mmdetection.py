@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools import tiffs
 from segpaste.datasets.checking.tools.degenerate import FLAT_LOST, NO_PIXEL_TRAINED
 from segpaste.datasets.checking.tools.libreyolo import AREA_ZERO
 from segpaste.datasets.checking.tools.rfdetr import NO_AREA, NO_BOX
@@ -40,6 +41,7 @@ TOOL = Tool(
             for trait in ("small_image", "low_image")
         ),
         AREA_ZERO,
+        tiffs.as_stored(),
         Rule(
             "coco",
             "oriented_as_stored",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from segpaste.datasets.checking.tools import yolo_files
+from segpaste.datasets.checking.tools import tiffs, yolo_files
 from segpaste.datasets.checking.tools.degenerate import FLAT_LOST, NO_PIXEL_TRAINED
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD, few_points
 from segpaste.datasets.checking.tools.rules import Rule, Tool
@@ -54,6 +54,8 @@ _BOTH = (
     IGNORED_UNREAD,
     NO_AREA,
     NO_BOX,
+    tiffs.as_stored(),
+    *tiffs.mapped("coco", "yolo"),
     *(Rule(form, "oriented", "shifted", ORIENTED, TURN) for form in ("coco", "yolo")),
     *(Rule(form, "wide", "pixels_changed", WHITE, TO_EIGHT_BITS) for form in ("coco", "yolo")),
     *(

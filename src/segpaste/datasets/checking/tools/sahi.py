@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools import tiffs
 from segpaste.datasets.checking.tools.degenerate import stops
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import Rule, Tool
@@ -62,6 +63,8 @@ TOOL = Tool(
             "keypoints are not read",
             "do not slice datasets with keypoints with sahi",
         ),
+        tiffs.as_stored(converts=False),
+        *tiffs.mapped("coco", converts=False),
         Rule(
             "coco",
             "oriented_as_stored",

@@ -1,8 +1,8 @@
-"""supervision: its ``DetectionDataset`` reads COCO or YOLO, and writes COCO."""
+"""supervision: its ``DetectionDataset`` reads COCO, YOLO or Pascal VOC, and writes COCO."""
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools import yolo_files
+from segpaste.datasets.checking.tools import tiffs, voc_files, yolo_files
 from segpaste.datasets.checking.tools.degenerate import NO_PIXEL_READ
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import SHARED_LABELS, Rule, Tool
@@ -13,7 +13,7 @@ TOOL = Tool(
     "supervision",
     ("0.31.2",),
     "converts",
-    ("coco", "yolo"),
+    ("coco", "yolo", "voc"),
     (
         NO_PIXEL_READ,
         Rule(
@@ -117,5 +117,14 @@ TOOL = Tool(
             "save the label files without a byte order mark (UTF-8 without BOM)",
         ),
         *yolo_files.SUPERVISION,
+        *voc_files.SUPERVISION,
+        *tiffs.SUPERVISION,
+        Rule(
+            "coco",
+            "listed_twice",
+            "stops",
+            "reading ends with a ValueError at a file that is listed twice",
+            "list each file once",
+        ),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools import tiffs
 from segpaste.datasets.checking.tools.degenerate import NO_PIXEL_TRAINED
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD, few_points
 from segpaste.datasets.checking.tools.rules import Rule, Tool
@@ -33,6 +34,8 @@ TOOL = Tool(
         NO_PIXEL_TRAINED,
         few_points("torchvision"),
         IGNORED_UNREAD,
+        tiffs.as_stored(),
+        *tiffs.mapped("coco"),
         Rule(
             "coco",
             "oriented",

@@ -11,12 +11,14 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 import numpy as np
+from PIL import Image
 
 from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject
 from segpaste.datasets.checking.tools.layout_traits import OF_LAYOUTS
 from segpaste.datasets.checking.tools.map_traits import OF_MAPS
 from segpaste.datasets.checking.tools.object_traits import OF_OBJECTS
 from segpaste.datasets.checking.tools.trait import ListedSplit, Place, Shape, Trait
+from segpaste.datasets.checking.tools.voc_traits import OF_VOC
 from segpaste.datasets.entries import file_name_of
 from segpaste.datasets.errors import collected
 from segpaste.datasets.formats.image_files import ImageHead
@@ -27,6 +29,9 @@ _ALPHA, _WIDE = ("LA", "PA", "RGBA"), ("I;16", "I;16B", "I;16L", "I", "F")
 
 
 _SMALL_PX, _LOW_PX = 10, 32
+_TRANSPOSED = 5
+_MAPPED = ("L", "P", "I;16", "RGBA", "RGBX", "CMYK")
+"""Modes of Pillow whose uncompressed files it maps into memory."""
 _COCO_POINTS = 17
 
 
@@ -38,14 +43,43 @@ def _is_labelled(image: ListedImage, objects: Sequence[ListedObject]) -> bool:
 def _oriented(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     """Whether annotations are drawn on the image as its EXIF orientation turns it."""
     is_turned = head is not None and head.is_rotated_for(image.size, drawn_upright=image.drawn_upright)
-    return bool(is_turned) and _is_labelled(image, objects)
+    return bool(is_turned) and not _is_tiff(head) and _is_labelled(image, objects)
 
 
 def _oriented_as_stored(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     """Whether annotations are drawn on the stored pixels of an image with an EXIF orientation."""
+    return not _is_tiff(head) and _is_on_stored_pixels(image, head, objects)
+
+
+def _is_on_stored_pixels(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     if head is None or not head.is_oriented or not _is_labelled(image, objects):
         return False
     return head.is_rotated_for(image.size, drawn_upright=image.drawn_upright) is False
+
+
+def _is_tiff(head: ImageHead | None) -> bool:
+    """Whether an image is a TIFF, whose orientation Pillow and OpenCV apply unasked."""
+    return head is not None and head.is_tiff
+
+
+def _tiff_oriented(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    is_turned = head is not None and head.is_rotated_for(image.size, drawn_upright=image.drawn_upright)
+    return bool(is_turned) and _is_tiff(head) and _is_labelled(image, objects)
+
+
+def _tiff_as_stored(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    return _is_tiff(head) and _is_on_stored_pixels(image, head, objects)
+
+
+def _tiff_mapped(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    """Whether Pillow maps a file into memory with the sides of the turned image, so that its rows are scrambled."""
+    if head is None or not head.is_tiff or head.orientation < _TRANSPOSED or head.mode not in _MAPPED:
+        return False
+    if image.path is None or head.size[0] == head.size[1] or not _is_labelled(image, objects):
+        return False
+    with suppress(OSError), Image.open(image.path) as file:
+        return file.info.get("compression") == "raw"
+    return False
 
 
 def _grey(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
@@ -118,9 +152,14 @@ def _same_name(split: ListedSplit) -> Iterator[Place]:
 
 
 def _alike(split: ListedSplit, key: Callable[[str], str]) -> Iterator[Place]:
-    keys = [key(image.name) for image in split.listing.images]
-    counts = Counter(keys)
-    yield from (Place(i) for i, found in enumerate(keys) if counts[found] > 1)
+    """Yield the images with the key of another file; a file that is listed twice is one."""
+    counts = Counter(key(name) for name in {image.name for image in split.listing.images})
+    yield from (Place(i) for i, image in enumerate(split.listing.images) if counts[key(image.name)] > 1)
+
+
+def _listed_twice(split: ListedSplit) -> Iterator[Place]:
+    counts = Counter(image.name for image in split.listing.images)
+    yield from (Place(i) for i, image in enumerate(split.listing.images) if counts[image.name] > 1)
 
 
 def _byte_order_mark(split: ListedSplit) -> Iterator[Place]:
@@ -254,6 +293,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         **OF_OBJECTS,
         **OF_LAYOUTS,
         **OF_MAPS,
+        **OF_VOC,
         "first_object": Trait("the first annotation", of_split=_first_object),
         "no_class_lists": Trait("images without LVIS's lists of classes", of_split=_no_class_lists),
         "category_zero": Trait("annotations of a category with the id 0", of_split=_category_zero),
@@ -270,6 +310,12 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "oriented_as_stored": Trait(
             "images with an EXIF orientation and annotations on stored pixels", of_image=_oriented_as_stored
         ),
+        "tiff_oriented": Trait("TIFFs that their orientation turns, with their annotations", of_image=_tiff_oriented),
+        "tiff_as_stored": Trait("TIFFs with an orientation and annotations on stored pixels", of_image=_tiff_as_stored),
+        "tiff_mapped": Trait(
+            "uncompressed TIFFs of other modes than RGB that lie on their side", of_image=_tiff_mapped
+        ),
+        "listed_twice": Trait("images that are listed twice", of_split=_listed_twice),
         "grey": Trait("grey images", of_image=_grey),
         "palette": Trait("images with a palette", of_image=_palette),
         "alpha": Trait("images with an alpha channel", of_image=_alpha),

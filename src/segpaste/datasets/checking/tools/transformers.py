@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from segpaste.datasets.checking.tools import tiffs
 from segpaste.datasets.checking.tools.degenerate import FLAT_LOST, NO_PIXEL_TRAINED
 from segpaste.datasets.checking.tools.panopticapi import lacks
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD, few_points
@@ -19,6 +20,8 @@ _BOTH = (
     IGNORED_UNREAD,
     NO_AREA,
     NO_BOX,
+    tiffs.as_stored(),
+    *tiffs.mapped("coco"),
     Rule(
         "coco",
         "some_keypoints",
