@@ -77,8 +77,8 @@ def _tiff_mapped(image: ListedImage, head: ImageHead | None, objects: Sequence[L
         return False
     if image.path is None or head.size[0] == head.size[1] or not _is_labelled(image, objects):
         return False
-    with suppress(OSError), Image.open(image.path) as file:
-        return file.info.get("compression") == "raw"
+    with suppress(OSError), image.path.open("rb") as file:
+        return Image.open(file).info.get("compression") == "raw"
     return False
 
 
